@@ -1,0 +1,197 @@
+"""The values everything else passes around. Built once at the edge, frozen, checked in their own constructors."""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass, field
+from typing import NewType
+
+from paddock import limits
+from paddock.errors import UserError
+
+BoxId = NewType("BoxId", str)
+
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9_.-]{0,62}[a-z0-9])?\Z")
+_ENV_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+class BoxState(enum.Enum):
+    CREATED = "created"
+    RUNNING = "running"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+class EngineName(enum.Enum):
+    PROCESS = "process"
+
+
+class Enforcement(enum.Enum):
+    """Who holds a limit, weakest word last."""
+
+    KERNEL = "kernel"  # the whole box, by the kernel
+    PER_PROCESS = "per-process"  # each process by the kernel, the sum watched
+    WATCHED = "watched"  # by the daemon: the box is stopped when it goes over
+    NONE = "none"
+
+
+def check_name(name: str) -> str:
+    """A box name is lower-case ASCII, so it is safe in a path, a table, a host name and a branch name."""
+    if not _NAME.match(name) or ".." in name:
+        raise UserError(
+            f"{name[:80]!r} is not a box name",
+            hint=f"use 1 to {limits.NAME_CHARS} of a-z 0-9 _ . - and begin and end with a letter or digit",
+            code="bad-name",
+        )
+    return name
+
+
+def check_env(env: dict[str, str]) -> dict[str, str]:
+    if len(env) > limits.ENV_ENTRIES or sum(len(k) + len(v) for k, v in env.items()) > limits.ENV_BYTES:
+        raise UserError("the environment is too large", hint=f"at most {limits.ENV_BYTES // 1024} KiB", code="bad-env")
+    for key, value in env.items():
+        if not _ENV_KEY.match(key) or "\0" in value:
+            raise UserError(f"{key[:80]!r} is not an environment variable", hint="use NAME=value", code="bad-env")
+    return env
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """A host directory or file shown in the box; `source` is already resolved."""
+
+    source: str
+    target: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """None means the default of limits.py, never 'unlimited'."""
+
+    memory_bytes: int | None = None
+    cpus: float | None = None
+    pids: int | None = None
+    disk_bytes: int | None = None
+    wall_s: float | None = None
+
+    def __post_init__(self) -> None:
+        for key in ("memory_bytes", "cpus", "pids", "disk_bytes", "wall_s"):
+            value = getattr(self, key)
+            if value is not None and not 0 < value < float(1 << 60):
+                raise UserError(f"{key} must be a positive number, not {value!r}", code="bad-limit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxSpec:
+    """What a box is, whatever way it was asked for. After this nothing adds a mount, a host or a capability."""
+
+    name: str
+    agent: str
+    engine: EngineName = EngineName.PROCESS
+    workspace: str
+    mounts: tuple[Mount, ...] = ()
+    env: dict[str, str] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    workdir: str = ""
+    ephemeral: bool = False
+    caller_path: str = ""  # the caller's PATH: its toolchains appear in the box, read-only
+    caller_home: str = ""
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        check_env(self.env)
+        if len(self.mounts) > limits.MOUNTS_PER_BOX:
+            raise UserError(f"{len(self.mounts)} mounts, at most {limits.MOUNTS_PER_BOX}", code="bad-mount")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TtySize:
+    rows: int
+    cols: int
+
+    def __post_init__(self) -> None:
+        if not (0 < self.rows < 65536 and 0 < self.cols < 65536):
+            raise UserError(f"terminal size {self.rows}x{self.cols} is out of range", code="bad-tty")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecSpec:
+    """One command in a box."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str] = field(default_factory=dict)
+    cwd: str = ""
+    user: str = ""
+    tty: TtySize | None = None
+    stdin: bool = False
+    detach: bool = False  # journalled, outlives the caller
+    keep: bool = False  # outlives the caller's connection, as an interactive session does
+    main: bool = False  # the box ends with this command
+    timeout_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.argv or not self.argv[0]:
+            raise UserError("no command given", hint="put the command after the box or after --", code="no-command")
+        if any("\0" in word for word in self.argv):
+            raise UserError("a command's words cannot hold a NUL byte", code="bad-command")
+        if sum(map(len, self.argv)) > limits.ARGV_BYTES:
+            raise UserError(f"the command line is over {limits.ARGV_BYTES // 1024} KiB", code="bad-command")
+        check_env(self.env)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitReport:
+    """What one limit is and who holds it, for inspect."""
+
+    name: str
+    value: str
+    enforcement: Enforcement
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxInfo:
+    """A box as `ls` and `inspect` show it; environment values are left out on purpose."""
+
+    id: str
+    name: str
+    agent: str
+    engine: EngineName
+    state: BoxState
+    reason: str
+    workspace: str
+    mounts: tuple[Mount, ...]
+    env_names: tuple[str, ...]
+    workdir: str
+    ephemeral: bool
+    created_at: str
+    pid: int | None
+    limits: tuple[LimitReport, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobInfo:
+    """A detached or kept command and where it stands."""
+
+    id: str
+    box: str
+    argv: tuple[str, ...]
+    started_at: str
+    running: bool
+    exit_code: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecResult:
+    """How a command ended. `exit_code` follows the shells: 128+n for signal n, 124 for a timeout."""
+
+    exit_code: int
+    signal: int | None = None
+    timed_out: bool = False
+    stdout: str = ""
+    stderr: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.exit_code == 0
