@@ -189,9 +189,35 @@ class ExecResult:
     exit_code: int
     signal: int | None = None
     timed_out: bool = False
-    stdout: str = ""
-    stderr: str = ""
+    stdout: bytes = b""
+    stderr: bytes = b""
 
     @property
     def ok(self) -> bool:
         return self.exit_code == 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxRequest:
+    """What a caller asks for, before defaults and checks; every entry point produces one of these."""
+
+    agent: str = "shell"
+    name: str = ""
+    workspace: str
+    mounts: tuple[Mount, ...] = ()
+    engine: EngineName = EngineName.PROCESS
+    env: dict[str, str] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    workdir: str = ""
+    ephemeral: bool = False
+    caller_path: str = ""
+    caller_home: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What identifies a box's first process for good: a pid alone may be somebody else's tomorrow."""
+
+    pid: int
+    start_ticks: int
+    boot_id: str

@@ -1,0 +1,1 @@
+"""The SDK on an event loop: the source of both."""

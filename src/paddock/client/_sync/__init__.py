@@ -1,0 +1,1 @@
+"""The SDK on blocking calls."""

@@ -1,0 +1,300 @@
+"""The SDK: the daemon, its boxes and their commands. Made by scripts/unasync.py from _async/: edit that."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Self
+
+from paddock import codec, frames, paths
+from paddock.client._sync.files import Files
+from paddock.client.transport import Channel, Transport
+from paddock.client.answers import (
+    Started,
+    box_request,
+    ended,
+    exited,
+    expect_list,
+    expect_object,
+    started,
+    stdin_frames,
+)
+from paddock.errors import Unavailable
+from paddock.limits import FRAME_DATA_BYTES
+from paddock.model import BoxInfo, BoxRequest, ExecResult, ExecSpec, JobInfo, Limits, Mount
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from paddock.frames import Message
+    from paddock.model import TtySize
+
+OUTPUT_BYTES_MAX = 64 * 1024 * 1024
+
+
+class Paddock:
+    """This user's daemon, started on first use."""
+
+    def __init__(self, home: str | None = None) -> None:
+        environ = {**os.environ, **({"PADDOCK_HOME": home} if home else {})}
+        self._transport = Transport(paths.Paths(environ))
+
+    def __repr__(self) -> str:
+        return f"<Paddock {self._transport!r}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def call(self, verb: str, **args: object) -> object:
+        """One request by its wire name, for callers that render the result themselves."""
+        result, fds = self._transport.call(verb, {key: codec.to_wire(value) for key, value in args.items()})
+        for fd in fds:
+            os.close(fd)
+        return result
+
+    def run(  # noqa: PLR0913
+        self,
+        argv: Sequence[str],
+        *,
+        workspace: str = ".",
+        env: dict[str, str] | None = None,
+        mounts: Sequence[Mount] = (),
+        limits: Limits | None = None,
+        stdin: bytes = b"",
+        timeout_s: float | None = None,
+    ) -> ExecResult:
+        """Run one command in a box that exists only for it."""
+        request = box_request(workspace=workspace, env=env, mounts=mounts, limits=limits, ephemeral=True)
+        spec = ExecSpec(argv=tuple(argv), stdin=bool(stdin), timeout_s=timeout_s)
+        command = self.start_run(request, spec)
+        return command.finish(stdin)
+
+    def start_run(self, request: BoxRequest, spec: ExecSpec) -> Command:
+        return self.command("run", request=request, exec=spec)
+
+    def create(  # noqa: PLR0913
+        self,
+        name: str = "",
+        *,
+        workspace: str = ".",
+        agent: str = "shell",
+        env: dict[str, str] | None = None,
+        mounts: Sequence[Mount] = (),
+        limits: Limits | None = None,
+    ) -> Box:
+        """Make a box; it starts with its first command."""
+        request = box_request(name=name, workspace=workspace, agent=agent, env=env, mounts=mounts, limits=limits)
+        return self._box(self.call("create", request=request))
+
+    def open(self, request: BoxRequest) -> tuple[Box, bool]:
+        """The box of an agent and a directory, made when there is none; says whether it is new."""
+        answer = expect_object(self.call("open", request=request))
+        return self._box(answer.get("box")), answer.get("new") is True
+
+    def get(self, name: str) -> Box:
+        return self._box(self.call("inspect", box=name))
+
+    def ls(self) -> list[BoxInfo]:
+        return [codec.from_wire(BoxInfo, row) for row in expect_list(self.call("ls"))]
+
+    def prune(self) -> list[str]:
+        return [str(name) for name in expect_list(self.call("prune"))]
+
+    def reset(self) -> list[str]:
+        return [str(name) for name in expect_list(self.call("reset"))]
+
+    def command(self, verb: str, **args: object) -> Command:
+        """A verb whose answer is a command's channel."""
+        wire: Message = {key: codec.to_wire(value) for key, value in args.items()}
+        result, fds = self._transport.call(verb, wire)
+        answer = expect_object(result)
+        if len(fds) != 1:
+            for fd in fds:
+                os.close(fd)
+            raise Unavailable("the daemon sent no channel", code="protocol")
+        box = codec.from_wire(BoxInfo, answer.get("box"))
+        return Command(self, box, str(answer.get("job")), Channel(fds[0]))
+
+    def channel(self, name: str) -> Channel:
+        """A fresh channel to a box's init (docs/frames.md)."""
+        _, fds = self._transport.call("channel", {"box": name})
+        if len(fds) != 1:
+            raise Unavailable("the daemon sent no channel", code="protocol")
+        return Channel(fds[0])
+
+    def _box(self, row: object) -> Box:
+        return Box(self, codec.from_wire(BoxInfo, row))
+
+
+class Box:
+    """One box. Leaving it as a context manager removes it."""
+
+    def __init__(self, paddock: Paddock, info: BoxInfo) -> None:
+        self._paddock = paddock
+        self.info = info
+        self.files = Files(paddock.channel, info.name)
+
+    def __repr__(self) -> str:
+        return f"<Box {self.info.name} {self.info.state.value}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove(force=True)
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    def exec(  # noqa: PLR0913
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str = "",
+        env: dict[str, str] | None = None,
+        stdin: bytes = b"",
+        timeout_s: float | None = None,
+        user: str = "",
+    ) -> ExecResult:
+        """Run a command to its end and keep its output."""
+        spec = ExecSpec(argv=tuple(argv), cwd=cwd, env=env or {}, stdin=bool(stdin), timeout_s=timeout_s, user=user)
+        command = self.start(spec)
+        return command.finish(stdin)
+
+    def start(self, spec: ExecSpec) -> Command:
+        """Start a command and stream it."""
+        return self._paddock.command("exec", box=self.name, exec=spec)
+
+    def session(self, spec: ExecSpec, args: Sequence[str] = ()) -> Command:
+        """The agent's own command, or its waiting terminal session."""
+        return self._paddock.command("session", box=self.name, exec=spec, args=tuple(args))
+
+    def detach(self, argv: Sequence[str], *, cwd: str = "", env: dict[str, str] | None = None) -> str:
+        """Start a command that outlives us; returns the job's id, whose output is journalled."""
+        spec = ExecSpec(argv=tuple(argv), cwd=cwd, env=env or {}, detach=True)
+        answer = expect_object(self._paddock.call("exec", box=self.name, exec=spec))
+        return str(answer.get("job"))
+
+    def connect(self, job: str) -> Command:
+        """Attach again to a running command; output from now on."""
+        return self._paddock.command("connect", box=self.name, job=job)
+
+    def jobs(self) -> list[JobInfo]:
+        rows = expect_list(self._paddock.call("jobs", box=self.name))
+        return [codec.from_wire(JobInfo, row) for row in rows]
+
+    def processes(self) -> list[Message]:
+        """What init runs for us right now."""
+        channel = self._paddock.channel(self.name)
+        try:
+            channel.send_message({"op": "list"})
+            answer = channel.receive_message()
+        finally:
+            channel.close()
+        return [row for row in expect_list(answer.get("processes")) if isinstance(row, dict)]
+
+    def set_env(self, values: dict[str, str], unset: Sequence[str] = ()) -> None:
+        """Change the environment of the next commands; nothing restarts."""
+        self.info = codec.from_wire(
+            BoxInfo, self._paddock.call("env", box=self.name, set=values, unset=tuple(unset))
+        )
+
+    def refresh(self) -> BoxInfo:
+        self.info = codec.from_wire(BoxInfo, self._paddock.call("inspect", box=self.name))
+        return self.info
+
+    def plan(self) -> list[str]:
+        return [str(line) for line in expect_list(self._paddock.call("plan", box=self.name))]
+
+    def stop(self, grace_s: float = 5.0) -> None:
+        self._paddock.call("stop", box=self.name, grace_s=grace_s)
+
+    def remove(self, *, force: bool = False) -> None:
+        self._paddock.call("rm", box=self.name, force=force)
+
+
+class Command:
+    """A command in a box, streaming over its own channel."""
+
+    def __init__(self, paddock: Paddock, box: BoxInfo, job: str, channel: Channel) -> None:
+        self._paddock = paddock
+        self.box = box
+        self.job = job
+        self.channel = channel
+        self.started: Started | None = None
+        self.result: ExecResult | None = None
+
+    def __repr__(self) -> str:
+        return f"<Command {self.job} in {self.box.name}>"
+
+    def wait_started(self) -> Started:
+        """Raises UserError when the command could not be started."""
+        if self.started is None:
+            frame = self.channel.receive()
+            if frame is None:
+                raise self._gone()
+            self.started = started(frame)
+        return self.started
+
+    def write(self, data: bytes) -> None:
+        for offset in range(0, len(data), FRAME_DATA_BYTES):
+            self.channel.send(frames.STDIN, data[offset : offset + FRAME_DATA_BYTES])
+
+    def close_stdin(self) -> None:
+        self.channel.send(frames.STDIN, b"")
+
+    def signal(self, number: int) -> None:
+        self.channel.send_message({"op": "signal", "signal": number})
+
+    def resize(self, size: TtySize) -> None:
+        self.channel.send_message({"op": "resize", "rows": size.rows, "cols": size.cols})
+
+    def output(self) -> Iterator[tuple[int, bytes]]:
+        """(frames.STDOUT or frames.STDERR, bytes) as they come, until the command ends."""
+        self.wait_started()
+        while True:
+            frame = self.channel.receive()
+            if frame is None:
+                raise self._gone()
+            if frame[0] == frames.MESSAGE:
+                self.result = exited(frame[1])
+                return
+            yield frame
+
+    def finish(self, stdin: bytes = b"") -> ExecResult:
+        """Feed `stdin`, gather the output, wait for the end. Output past the limit is dropped, and said."""
+        kept: dict[int, bytearray] = {frames.STDOUT: bytearray(), frames.STDERR: bytearray()}
+        try:
+            self.wait_started()
+            if stdin:
+                self.channel.queue(stdin_frames(stdin))
+            while True:
+                frame = self.channel.receive()
+                if frame is None:
+                    raise self._gone()
+                kind, payload = frame
+                if kind == frames.MESSAGE:
+                    return ended(exited(payload), bytes(kept[frames.STDOUT]), bytes(kept[frames.STDERR]))
+                if len(kept[kind]) < OUTPUT_BYTES_MAX:
+                    kept[kind] += payload
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        self.channel.close()
+
+    def _gone(self) -> Unavailable:
+        """The channel broke: the daemon knows whether a limit ended the box."""
+        answer = expect_object(self._paddock.call("ending", box=self.box.id))
+        reason = str(answer.get("reason") or "it was stopped")
+        error = Unavailable(f"the box {self.box.name!r} ended: {reason}", code="box-ended")
+        code = answer.get("exit_code")
+        if isinstance(code, int):
+            error.exit_code = code
+        return error

@@ -1,0 +1,109 @@
+"""How a client's bytes move on an event loop; transport.py is its twin on blocking sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+from paddock import frames, paths
+from paddock.client import answers, starter
+from paddock.client.reply import MAX_FDS, Frame, FrameQueue, Reply, lost, request
+from paddock.limits import FRAME_DATA_BYTES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from paddock.frames import Message
+
+
+class AsyncChannel:
+    """A connection to a box's init. What arrives is hostile until decoded."""
+
+    def __init__(self, fd: int) -> None:
+        self.socket = socket.socket(fileno=fd)
+        self.socket.setblocking(False)
+        self._frames = FrameQueue()
+        self._sender: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<AsyncChannel {self.socket.fileno()}>"
+
+    async def send(self, kind: int, payload: bytes) -> None:
+        await asyncio.get_running_loop().sock_sendall(self.socket, frames.encode(kind, payload))
+
+    async def send_message(self, message: Message) -> None:
+        await asyncio.get_running_loop().sock_sendall(self.socket, frames.encode_message(message))
+
+    async def receive(self) -> Frame | None:
+        """The next frame, or None when the box hung up."""
+        while (frame := self._frames.pop()) is None:
+            try:
+                data = await asyncio.get_running_loop().sock_recv(self.socket, FRAME_DATA_BYTES)
+            except ConnectionResetError:
+                return None
+            if not data:
+                return None
+            self._frames.feed(data)
+        return frame
+
+    async def receive_message(self) -> Message:
+        """The next frame, which must be a message; init's refusals become errors."""
+        return answers.message(await self.receive())
+
+    async def queue(self, data: bytes) -> None:
+        """Send this while receiving, so that neither side waits for the other."""
+        loop = asyncio.get_running_loop()
+        self._sender = loop.create_task(loop.sock_sendall(self.socket, data), name="stdin")
+        self._sender.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+    async def close(self) -> None:
+        if self._sender is not None:
+            self._sender.cancel()
+            await asyncio.gather(self._sender, return_exceptions=True)
+        self.socket.close()
+
+
+class AsyncTransport:
+    """One connection to the daemon, opened on first use and again after it was lost; one request at a time."""
+
+    def __init__(self, where: paths.Paths) -> None:
+        self._where = where
+        self._socket: socket.socket | None = None
+        self._lock = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"<AsyncTransport {self._where.state}>"
+
+    async def call(self, verb: str, args: Message) -> tuple[object, list[int]]:
+        async with self._lock:
+            if self._socket is None:
+                self._socket = await asyncio.to_thread(starter.connect, self._where)
+                self._socket.setblocking(False)
+            reply = Reply()
+            try:
+                await asyncio.get_running_loop().sock_sendall(self._socket, request(verb, args))
+                while True:
+                    await _readable(self._socket)
+                    data, fds, _, _ = socket.recv_fds(self._socket, FRAME_DATA_BYTES, MAX_FDS)
+                    if reply.feed(data, list(fds)):
+                        return reply.result, reply.fds
+            except (OSError, EOFError) as error:
+                await self.close()
+                raise lost() from error
+            except asyncio.CancelledError:
+                await self.close()  # a late answer must not be taken for the next one's
+                raise
+
+    async def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+async def _readable(sock: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(sock.fileno(), lambda: ready.done() or ready.set_result(None))
+    try:
+        await ready
+    finally:
+        loop.remove_reader(sock.fileno())

@@ -1,0 +1,154 @@
+"""What the daemon and a box's init say, parsed into values: hostile bytes in, dataclasses or errors out."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from paddock import frames
+from paddock.errors import PaddockError, Unavailable, UserError
+from paddock.limits import FRAME_DATA_BYTES
+from paddock.model import BoxRequest, ExecResult, Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paddock.client.reply import Frame
+    from paddock.frames import Message
+    from paddock.model import Mount
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    pid: int
+    tty: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A file of the box. Names that are not UTF-8 carry surrogate escapes, as in the os module."""
+
+    path: str
+    kind: str
+    size: int
+    mode: int
+    mtime: float
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    kind: str
+    path: str
+
+
+_EXIT_CODES = {"not-found": 127, "not-executable": 126, "bad-cwd": 126}
+
+
+def message(frame: Frame | None) -> Message:
+    if frame is None:
+        raise Unavailable("the box hung up", hint="run the command again", code="gone")
+    if frame[0] != frames.MESSAGE:
+        raise Unavailable("the box sent bytes out of turn", code="protocol")
+    value = frames.decode_message(frame[1])
+    if value.get("event") == "error":
+        raise refusal(value)
+    return value
+
+
+def refusal(value: Message) -> PaddockError:
+    code = str(value.get("code"))[:40]
+    error = UserError(str(value.get("message"))[:400], code=code)
+    error.exit_code = _EXIT_CODES.get(code, UserError.exit_code)
+    return error
+
+
+def started(frame: Frame) -> Started:
+    value = message(frame)
+    return Started(pid=_int(value, "pid"), tty=value.get("tty") is True)
+
+
+def exited(payload: bytes) -> ExecResult:
+    value = message((frames.MESSAGE, payload))
+    if value.get("event") != "exit":
+        raise Unavailable("the box sent a message out of turn", code="protocol")
+    number = value.get("signal")
+    return ExecResult(
+        exit_code=_int(value, "code"),
+        signal=number if isinstance(number, int) else None,
+        timed_out=value.get("timed_out") is True,
+    )
+
+
+def ended(result: ExecResult, stdout: bytes, stderr: bytes) -> ExecResult:
+    return replace(result, stdout=stdout, stderr=stderr)
+
+
+def entry(value: object) -> Entry:
+    row = expect_object(value)
+    return Entry(
+        path=str(row.get("path")),
+        kind=str(row.get("kind")),
+        size=_int(row, "size"),
+        mode=_int(row, "mode") & 0o7777,
+        mtime=float(mtime) if isinstance(mtime := row.get("mtime"), (int, float)) else 0.0,
+        link=str(row.get("link", "")),
+    )
+
+
+def change(value: Message) -> Change:
+    if value.get("event") == "overflow":
+        return Change(kind="overflow", path="")
+    return Change(kind=str(value.get("kind")), path=str(value.get("path")))
+
+
+def expect_object(value: object) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise Unavailable("a malformed answer: not an object", code="protocol")
+    return value
+
+
+def expect_list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise Unavailable("a malformed answer: not a list", code="protocol")
+    return value
+
+
+def stdin_frames(data: bytes) -> bytes:
+    """All of a command's input, and its end."""
+    out = bytearray()
+    for offset in range(0, len(data), FRAME_DATA_BYTES):
+        out += frames.encode(frames.STDIN, data[offset : offset + FRAME_DATA_BYTES])
+    out += frames.encode(frames.STDIN, b"")
+    return bytes(out)
+
+
+def box_request(  # noqa: PLR0913
+    *,
+    workspace: str,
+    name: str = "",
+    agent: str = "shell",
+    env: dict[str, str] | None = None,
+    mounts: Sequence[Mount] = (),
+    limits: Limits | None = None,
+    ephemeral: bool = False,
+) -> BoxRequest:
+    """A request in the caller's name: relative paths are the caller's, and so is PATH."""
+    return BoxRequest(
+        agent=agent,
+        name=name,
+        workspace=os.path.abspath(workspace),
+        mounts=tuple(mounts),
+        env=env or {},
+        limits=limits or Limits(),
+        ephemeral=ephemeral,
+        caller_path=os.environ.get("PATH", ""),
+    )
+
+
+def _int(row: dict[str, object], key: str) -> int:
+    value = row.get(key)
+    if type(value) is not int:
+        raise Unavailable(f"a malformed answer: {key} is no number", code="protocol")
+    return value

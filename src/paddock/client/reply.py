@@ -1,0 +1,68 @@
+"""One request to the daemon and its answer, without any I/O: what is sent, and how chunks become a result."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from paddock import errors, frames
+from paddock._version import VERSION
+from paddock.errors import Unavailable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from paddock.frames import Message
+
+MAX_FDS = 4
+Frame = tuple[int, bytes]
+
+
+def request(verb: str, args: Message) -> bytes:
+    return frames.encode_message({"version": VERSION, "verb": verb, "args": args})
+
+
+def lost() -> Unavailable:
+    return Unavailable("the daemon went away", hint="run the command again: boxes keep running", code="daemon-lost")
+
+
+class Reply:
+    """Gathers the messages of one answer; a long list comes in several."""
+
+    def __init__(self) -> None:
+        self.fds: list[int] = []
+        self.result: object = None
+        self._decoder = frames.Decoder()
+        self._items: list[object] = []
+
+    def __repr__(self) -> str:
+        return f"<Reply {len(self._items)} items, {len(self.fds)} descriptors>"
+
+    def feed(self, data: bytes, fds: list[int]) -> bool:
+        """True when the answer is whole. Raises the daemon's error, or EOFError when it hung up."""
+        self.fds += fds
+        if not data:
+            raise EOFError
+        for _, payload in self._decoder.feed(data):
+            message = frames.decode_message(payload)
+            if message.get("ok") is not True:
+                raise errors.from_wire(message.get("error"))
+            result = message.get("result")
+            if message.get("more") and isinstance(result, list):
+                self._items += result
+                continue
+            self.result = [*self._items, *result] if isinstance(result, list) else result
+            return True
+        return False
+
+
+class FrameQueue:
+    """Frames of a box's channel, decoded as they come."""
+
+    def __init__(self) -> None:
+        self._decoder = frames.Decoder()
+        self._ready: deque[Frame] = deque()
+
+    def feed(self, data: bytes) -> None:
+        self._ready.extend(self._decoder.feed(data))
+
+    def pop(self) -> Frame | None:
+        return self._ready.popleft() if self._ready else None

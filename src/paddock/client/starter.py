@@ -1,0 +1,87 @@
+"""Finds this user's daemon, and starts it when there is none."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+
+from paddock import errors, fs, paths
+from paddock.errors import Unavailable
+from paddock.limits import DAEMON_START_TIMEOUT_S
+
+_KEPT = ("HOME", "PATH", "LANG", "PADDOCK_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR")
+_BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); from paddock.daemon.main import main; main()"
+
+
+def connect(where: paths.Paths) -> socket.socket:
+    """A connection to the daemon, which is running when this returns."""
+    found = find(where)
+    return found if found is not None else _start(where)
+
+
+def find(where: paths.Paths) -> socket.socket | None:
+    """A connection to the running daemon, or None. The socket must be ours: nothing is said to somebody else's."""
+    try:
+        info = os.lstat(f"{where.run}/{paths.SOCKET}")
+        if info.st_uid != os.getuid():
+            raise Unavailable(
+                f"{where.run}/{paths.SOCKET} belongs to uid {info.st_uid}, not to you",
+                hint="set PADDOCK_HOME to a directory of your own",
+                code="foreign-socket",
+            )
+        return fs.connect_unix(where.run, paths.SOCKET)
+    except (FileNotFoundError, ConnectionRefusedError):
+        return None
+    except OSError as error:
+        raise Unavailable(f"cannot reach the daemon: {error}", hint="run `paddock doctor`", code="daemon") from error
+
+
+def _start(where: paths.Paths) -> socket.socket:
+    from paddock import proc
+
+    fs.make_private_dir(where.state)
+    deadline = time.monotonic() + DAEMON_START_TIMEOUT_S
+    read, write = os.pipe2(os.O_CLOEXEC)
+    try:
+        source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        proc.spawn_daemon(
+            [sys.executable, "-I", "-S", "-c", _BOOT, source, "3"],
+            env={key: os.environ[key] for key in _KEPT if key in os.environ},
+            log_path=where.daemon_log,
+            ready_fd=write,
+        )
+        os.close(write)
+        write = -1
+        _await(read, where, deadline)
+    finally:
+        os.close(read)
+        if write >= 0:
+            os.close(write)
+    while time.monotonic() < deadline:  # another one may just be coming up
+        found = find(where)
+        if found is not None:
+            return found
+        time.sleep(0.02)
+    raise _silent(where)
+
+
+def _await(read: int, where: paths.Paths, deadline: float) -> None:
+    import select
+
+    data = b""
+    while not data.endswith(b"\n"):
+        ready, _, _ = select.select([read], [], [], max(0.0, deadline - time.monotonic()))
+        chunk = os.read(read, 65536) if ready else b""
+        if not chunk:
+            raise _silent(where)
+        data += chunk
+    answer = json.loads(data)
+    if "error" in answer:
+        raise errors.from_wire(answer["error"])
+
+
+def _silent(where: paths.Paths) -> Unavailable:
+    return Unavailable("the daemon did not start", hint=f"see {where.daemon_log}", code="daemon")

@@ -1,0 +1,105 @@
+"""How a client's bytes move on blocking sockets; aio_transport.py is its twin on an event loop."""
+
+from __future__ import annotations
+
+import select
+import socket
+
+from paddock import frames, paths
+from paddock.client import answers, starter
+from paddock.client.reply import MAX_FDS, Frame, FrameQueue, Reply, lost, request
+from paddock.limits import FRAME_DATA_BYTES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from paddock.frames import Message
+
+
+class Channel:
+    """A connection to a box's init. What arrives is hostile until decoded."""
+
+    def __init__(self, fd: int) -> None:
+        self.socket = socket.socket(fileno=fd)
+        self.socket.setblocking(True)
+        self._frames = FrameQueue()
+        self._unsent = bytearray()
+
+    def __repr__(self) -> str:
+        return f"<Channel {self.socket.fileno()}>"
+
+    def send(self, kind: int, payload: bytes) -> None:
+        self.socket.sendall(frames.encode(kind, payload))
+
+    def send_message(self, message: Message) -> None:
+        self.socket.sendall(frames.encode_message(message))
+
+    def receive(self) -> Frame | None:
+        """The next frame, or None when the box hung up."""
+        while (frame := self._frames.pop()) is None:
+            try:
+                if self._unsent:
+                    self._send_some()
+                data = self.socket.recv(FRAME_DATA_BYTES)
+            except ConnectionResetError:
+                return None
+            if not data:
+                return None
+            self._frames.feed(data)
+        return frame
+
+    def _send_some(self) -> None:
+        """Send what is queued until there is something to read."""
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN | select.POLLOUT)
+        while self._unsent:
+            events = poll.poll()[0][1]
+            if events & select.POLLOUT:
+                try:
+                    del self._unsent[: self.socket.send(self._unsent[:FRAME_DATA_BYTES], socket.MSG_DONTWAIT)]
+                except BlockingIOError:
+                    continue
+                except BrokenPipeError:  # the command ended without reading all of it
+                    self._unsent.clear()
+            if events & (select.POLLIN | select.POLLHUP):
+                return
+
+    def receive_message(self) -> Message:
+        """The next frame, which must be a message; init's refusals become errors."""
+        return answers.message(self.receive())
+
+    def queue(self, data: bytes) -> None:
+        """Send this while receiving, so that neither side waits for the other."""
+        self._unsent += data
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+class Transport:
+    """One connection to the daemon, opened on first use and again after it was lost."""
+
+    def __init__(self, where: paths.Paths) -> None:
+        self._where = where
+        self._socket: socket.socket | None = None
+
+    def __repr__(self) -> str:
+        return f"<Transport {self._where.state}>"
+
+    def call(self, verb: str, args: Message) -> tuple[object, list[int]]:
+        if self._socket is None:
+            self._socket = starter.connect(self._where)
+        reply = Reply()
+        try:
+            self._socket.sendall(request(verb, args))
+            while True:
+                data, fds, _, _ = socket.recv_fds(self._socket, FRAME_DATA_BYTES, MAX_FDS)
+                if reply.feed(data, list(fds)):
+                    return reply.result, reply.fds
+        except (OSError, EOFError) as error:
+            self.close()
+            raise lost() from error
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None

@@ -1,0 +1,244 @@
+"""The daemon's verbs: name, arguments, one runtime call, result. Arguments are parsed strictly into a dataclass first."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from paddock import codec
+from paddock._version import VERSION
+from paddock.errors import UserError
+from paddock.model import BoxRequest, ExecSpec
+from paddock.runtime import commands
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from paddock.runtime import Runtime
+
+    Verb = Callable[[Runtime, object], Awaitable["Answer"]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """`items` may be long and are sent in several messages; descriptors travel with the last one."""
+
+    result: object = None
+    items: tuple[object, ...] | None = None
+    fds: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nothing:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    box: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Create:
+    request: BoxRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    request: BoxRequest
+    exec: ExecSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exec:
+    box: str
+    exec: ExecSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    box: str
+    args: tuple[str, ...] = ()
+    exec: ExecSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connect:
+    box: str
+    job: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logs:
+    box: str
+    job: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    box: str
+    grace_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remove:
+    box: str
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Env:
+    box: str
+    set: dict[str, str] = field(default_factory=dict)
+    unset: tuple[str, ...] = ()
+
+
+async def _status(runtime: Runtime, _args: Nothing) -> Answer:
+    running = sum(box.handle is not None for box in runtime.boxes.values())
+    return Answer(
+        result={
+            "pid": os.getpid(),
+            "version": VERSION,
+            "state": runtime.paths.state,
+            "socket": f"{runtime.paths.run}/daemon.sock",
+            "boxes": len(runtime.boxes),
+            "running": running,
+            "repairs": runtime.repairs,
+        }
+    )
+
+
+async def _shutdown(_runtime: Runtime, _args: Nothing) -> Answer:
+    signal.raise_signal(signal.SIGTERM)  # handled by the event loop, after this answer is sent
+    return Answer()
+
+
+async def _ls(runtime: Runtime, _args: Nothing) -> Answer:
+    return Answer(items=tuple(codec.to_wire(box.info()) for box in runtime.boxes.values()))
+
+
+async def _create(runtime: Runtime, args: Create) -> Answer:
+    return Answer(result=codec.to_wire((await runtime.create(args.request)).info()))
+
+
+async def _open(runtime: Runtime, args: Create) -> Answer:
+    box, new = await runtime.open(args.request)
+    return Answer(result={"box": codec.to_wire(box.info()), "new": new})
+
+
+async def _run(runtime: Runtime, args: Run) -> Answer:
+    box, job, channel = await runtime.run(args.request, args.exec)
+    return Answer(result={"box": codec.to_wire(box.info()), "job": job}, fds=(channel.detach(),))
+
+
+async def _exec(runtime: Runtime, args: Exec) -> Answer:
+    box = runtime.find(args.box)
+    job, channel = await runtime.exec(box, args.exec)
+    if args.exec.detach:
+        with channel:
+            commands.expect(await commands.ask_first(channel), "started")
+        return Answer(result={"box": codec.to_wire(box.info()), "job": job})
+    return Answer(result={"box": codec.to_wire(box.info()), "job": job}, fds=(channel.detach(),))
+
+
+async def _session(runtime: Runtime, args: Session) -> Answer:
+    from dataclasses import replace
+
+    box = runtime.find(args.box)
+    spec = replace(args.exec, argv=(*runtime.agent_command(box), *args.args))
+    if args.args or spec.detach:
+        job, channel = await runtime.exec(box, spec)
+    else:
+        job, channel = await runtime.session(box, spec)
+    return Answer(result={"box": codec.to_wire(box.info()), "job": job}, fds=(channel.detach(),))
+
+
+async def _connect(runtime: Runtime, args: Connect) -> Answer:
+    box = runtime.find(args.box)
+    if box.handle is None:
+        raise UserError(f"the box {box.name!r} is not running", hint="its commands have ended", code="not-running")
+    _, channel = await runtime.channel(args.box)
+    await commands.send(channel, {"op": "connect", "id": args.job}, [])
+    return Answer(result={"box": codec.to_wire(box.info()), "job": args.job}, fds=(channel.detach(),))
+
+
+async def _channel(runtime: Runtime, args: Named) -> Answer:
+    box, channel = await runtime.channel(args.box)
+    return Answer(result=codec.to_wire(box.info()), fds=(channel.detach(),))
+
+
+async def _inspect(runtime: Runtime, args: Named) -> Answer:
+    return Answer(result=codec.to_wire(runtime.inspect(args.box)))
+
+
+async def _plan(runtime: Runtime, args: Named) -> Answer:
+    return Answer(items=runtime.describe(args.box))
+
+
+async def _stop(runtime: Runtime, args: Stop) -> Answer:
+    await runtime.stop(args.box, args.grace_s)
+    return Answer()
+
+
+async def _rm(runtime: Runtime, args: Remove) -> Answer:
+    await runtime.remove(args.box, force=args.force)
+    return Answer()
+
+
+async def _reset(runtime: Runtime, _args: Nothing) -> Answer:
+    return Answer(items=tuple(await runtime.reset()))
+
+
+async def _prune(runtime: Runtime, _args: Nothing) -> Answer:
+    return Answer(items=tuple(await runtime.prune()))
+
+
+async def _env(runtime: Runtime, args: Env) -> Answer:
+    await runtime.set_env(args.box, args.set, args.unset)
+    return Answer(result=codec.to_wire(runtime.inspect(args.box)))
+
+
+async def _jobs(runtime: Runtime, args: Named) -> Answer:
+    return Answer(items=tuple(codec.to_wire(job) for job in await runtime.jobs(args.box)))
+
+
+async def _logs(runtime: Runtime, args: Logs) -> Answer:
+    job, fds = await runtime.log_files(args.box, args.job)
+    return Answer(result=codec.to_wire(job), fds=tuple(fds))
+
+
+async def _ending(runtime: Runtime, args: Named) -> Answer:
+    return Answer(result=codec.to_wire(await runtime.ending(args.box)))
+
+
+VERBS: dict[str, tuple[type, Verb]] = {
+    "status": (Nothing, _status),
+    "shutdown": (Nothing, _shutdown),
+    "ls": (Nothing, _ls),
+    "create": (Create, _create),
+    "open": (Create, _open),
+    "run": (Run, _run),
+    "exec": (Exec, _exec),
+    "session": (Session, _session),
+    "connect": (Connect, _connect),
+    "channel": (Named, _channel),
+    "inspect": (Named, _inspect),
+    "plan": (Named, _plan),
+    "stop": (Stop, _stop),
+    "rm": (Remove, _rm),
+    "reset": (Nothing, _reset),
+    "prune": (Nothing, _prune),
+    "env": (Env, _env),
+    "jobs": (Named, _jobs),
+    "logs": (Logs, _logs),
+    "ending": (Named, _ending),
+}
+
+
+async def call(runtime: Runtime, verb: str, args: object) -> Answer:
+    if verb not in VERBS:
+        raise UserError(f"unknown request {verb[:40]!r}", code="unknown-verb")
+    kind, action = VERBS[verb]
+    return await action(runtime, codec.from_wire(kind, args, verb))

@@ -1,0 +1,101 @@
+"""The daemon's life: lock, store, launcher, recovery, serve, end. Reports once on its ready descriptor how it went."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import resource
+import signal
+import sys
+
+from paddock import fs, limits, paths
+from paddock.daemon.server import Server
+from paddock.engines.process.bounds import Bounds
+from paddock.engines.process.engine import ProcessEngine
+from paddock.engines.process.warm import Launcher
+from paddock.errors import PaddockError, Unavailable
+from paddock.model import EngineName
+from paddock.runtime import Runtime
+from paddock.runtime.recovery import recover
+from paddock.store import Store
+
+log = logging.getLogger(__name__)
+
+
+def main() -> None:
+    ready = int(sys.argv[1])
+    os.umask(0o077)
+    os.chdir("/")
+    try:
+        where = paths.Paths()
+        for directory in (where.state, where.run, where.boxes, where.trash):
+            fs.make_private_dir(directory)
+        lock = fs.FileLock(where.daemon_lock)
+        if not lock.try_acquire():
+            _tell(ready, {"already": True})
+            return
+        _log_to(where.daemon_log)
+        _raise_file_limit()
+        store = Store(where.database)
+    except PaddockError as error:
+        _tell(ready, {"error": error.to_wire()})
+        return
+    except OSError as error:
+        _tell(ready, {"error": Unavailable(f"the daemon cannot start: {error}", code="start").to_wire()})
+        return
+    asyncio.run(_live(where, store, ready))
+
+
+async def _live(where: paths.Paths, store: Store, ready: int) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    launcher = Launcher(where.daemon_log)
+    bounds = Bounds()
+    engines = {EngineName.PROCESS: ProcessEngine(where.state, launcher, bounds)}
+    runtime = Runtime(where, store, engines, paths.home_directory())
+    warming = loop.create_task(launcher.warm_up(), name="warm launcher")
+    try:
+        await recover(runtime, store)
+        listener = fs.bind_unix(where.run, paths.SOCKET)
+        listener.listen(128)
+        server = Server(runtime, listener)
+        serving = loop.create_task(server.run(), name="serve")
+        _tell(ready, {"ready": True})
+        log.info("serving, pid %d, %d boxes", os.getpid(), len(runtime.boxes))
+        stopping = loop.create_task(stop.wait(), name="stop")
+        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.sleep(0)  # the answer to `shutdown` goes out first
+        serving.cancel()
+        await server.close()
+        os.unlink(f"{where.run}/{paths.SOCKET}")
+    finally:
+        await asyncio.gather(warming, return_exceptions=True)
+        await runtime.close()
+        await launcher.close()
+
+
+def _tell(ready: int, message: dict[str, object]) -> None:
+    try:
+        os.write(ready, json.dumps(message).encode() + b"\n")
+        os.close(ready)
+    except OSError:
+        pass  # whoever started us is gone; serve on
+
+
+def _log_to(path: str) -> None:
+    if os.path.exists(path) and os.path.getsize(path) > limits.DAEMON_LOG_BYTES:
+        os.replace(path, path + ".1")
+    logging.basicConfig(filename=path, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+
+def _raise_file_limit() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""Serves the control socket: checks who is there, decodes requests, sends answers and descriptors."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import struct
+from typing import TYPE_CHECKING
+
+from paddock import frames, limits
+from paddock._version import VERSION
+from paddock.daemon import api
+from paddock.errors import PaddockError, Unavailable, UserError
+
+if TYPE_CHECKING:
+    from paddock.frames import Message
+    from paddock.runtime import Runtime
+
+log = logging.getLogger(__name__)
+_SEND_TIMEOUT_S = 30.0
+_ITEMS_PER_MESSAGE = 200
+
+
+class Server:
+    def __init__(self, runtime: Runtime, listener: socket.socket) -> None:
+        self._runtime = runtime
+        self._listener = listener
+        self._clients: set[asyncio.Task[None]] = set()
+
+    def __repr__(self) -> str:
+        return f"<Server {len(self._clients)} clients>"
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._listener.setblocking(False)
+        while True:
+            sock, _ = await loop.sock_accept(self._listener)
+            sock.setblocking(False)
+            if len(self._clients) >= limits.CONNECTIONS_MAX or not _is_same_user(sock):
+                sock.close()
+                continue
+            task = loop.create_task(self._client(sock), name="client")
+            self._clients.add(task)
+            task.add_done_callback(self._clients.discard)
+
+    async def close(self) -> None:
+        self._listener.close()
+        for task in list(self._clients):
+            task.cancel()
+        await asyncio.gather(*self._clients, return_exceptions=True)
+
+    async def _client(self, sock: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        decoder = frames.Decoder()
+        with sock:
+            try:
+                while data := await loop.sock_recv(sock, limits.FRAME_DATA_BYTES):
+                    for kind, payload in decoder.feed(data):
+                        if kind != frames.MESSAGE:
+                            return
+                        await self._answer(sock, payload)
+            except (OSError, TimeoutError):
+                return
+            except PaddockError as error:  # bytes that are no frames: say so once, then hang up
+                await _send(sock, {"ok": False, "error": error.to_wire()}, ())
+
+    async def _answer(self, sock: socket.socket, payload: bytes) -> None:
+        fds: tuple[int, ...] = ()
+        try:
+            answer = await self._call(frames.decode_message(payload))
+            fds = answer.fds
+            await self._reply(sock, answer)
+        except PaddockError as error:
+            await _send(sock, {"ok": False, "error": error.to_wire()}, ())
+        except (OSError, TimeoutError):
+            raise
+        except Exception as error:
+            log.exception("request failed")
+            broken = Unavailable(
+                f"the daemon failed: {type(error).__name__}: {error}",
+                hint=f"please report it; {self._runtime.paths.daemon_log} has the details",
+                code="bug",
+            )
+            await _send(sock, {"ok": False, "error": broken.to_wire()}, ())
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    async def _call(self, message: Message) -> api.Answer:
+        if message.get("version") != VERSION:
+            raise UserError(
+                f"this is paddock {message.get('version')!s:.20}, the daemon is {VERSION}",
+                hint="`paddock daemon stop` ends the old one; boxes keep running",
+                code="version",
+            )
+        return await api.call(self._runtime, str(message.get("verb")), message.get("args", {}))
+
+    async def _reply(self, sock: socket.socket, answer: api.Answer) -> None:
+        if answer.items is None:
+            await _send(sock, {"ok": True, "result": answer.result}, answer.fds)
+            return
+        items = list(answer.items)
+        while len(items) > _ITEMS_PER_MESSAGE:
+            await _send(sock, {"ok": True, "more": True, "result": items[:_ITEMS_PER_MESSAGE]}, ())
+            del items[:_ITEMS_PER_MESSAGE]
+        await _send(sock, {"ok": True, "result": items}, answer.fds)
+
+
+async def _send(sock: socket.socket, message: Message, fds: tuple[int, ...]) -> None:
+    data = frames.encode_message(message)
+    sent = 0
+    if fds:
+        sent = socket.send_fds(sock, [data], list(fds))
+    if sent < len(data):
+        await asyncio.wait_for(asyncio.get_running_loop().sock_sendall(sock, data[sent:]), _SEND_TIMEOUT_S)
+
+
+def _is_same_user(sock: socket.socket) -> bool:
+    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("iII"))
+    _, uid, _ = struct.unpack("iII", credentials)
+    return uid == os.getuid()

@@ -1,0 +1,1 @@
+"""How a box is isolated: one module or package per engine, one interface (base)."""

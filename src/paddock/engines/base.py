@@ -1,0 +1,65 @@
+"""The engine seam: how the runtime makes, finds and ends a box, whatever isolates it."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from typing import Protocol
+
+from paddock.model import BoxId, BoxSpec, Evidence, LimitReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """A box's spec and where its private storage lies."""
+
+    id: BoxId
+    spec: BoxSpec
+    directory: str
+    index: int  # small and unique among living boxes; a root caller's boxes derive their uid from it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """One line of doctor: what was tried, whether it works, and the exact fix when it does not."""
+
+    name: str
+    ok: bool
+    detail: str
+    fix: str = ""
+
+
+class Handle(Protocol):
+    """A running box."""
+
+    evidence: Evidence
+    pidfd: int
+
+    def connect(self) -> socket.socket:
+        """A new channel to the box's init."""
+
+    def kill(self) -> None:
+        """End every process of the box at once."""
+
+    def close(self) -> None:
+        """Let go of descriptors; the box itself stays."""
+
+
+class Engine(Protocol):
+    async def start(self, placement: Placement) -> Handle:
+        """Make the box; it is ready for commands when this returns, or nothing of it is left."""
+
+    def adopt(self, placement: Placement, evidence: Evidence | None) -> Handle | None:
+        """Find a box that an earlier daemon started; None when it is not running."""
+
+    def clean(self, placement: Placement) -> str:
+        """Remove what a dead box left outside its storage; says why it died where the engine knows."""
+
+    def environment(self, placement: Placement) -> dict[str, str]:
+        """The environment every command of the box starts from."""
+
+    def limits(self, placement: Placement) -> tuple[LimitReport, ...]:
+        """Each limit and who holds it."""
+
+    def describe(self, placement: Placement) -> tuple[str, ...]:
+        """The exact plan, one operation a line."""

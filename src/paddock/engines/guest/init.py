@@ -1,0 +1,206 @@
+"""init: the first process of every box. It starts commands, moves bytes, reaps children and serves files.
+
+It runs *inside* the confinement, with nothing its children do not have, and the host never trusts what it says. It
+trusts the host: requests come from a socket no process of the box can reach.
+
+Theory. One thread, one epoll. A connection carries frames (docs/frames.md) and does one thing at a time: it is attached
+to a command, or streams one file operation. Back-pressure is the socket's own: when a client does not read, its buffer
+here fills, the command's pipe is no longer read, and the command blocks. A command that outlives its client (`keep`)
+writes on into its journal, two files handed over by the host that take turns, so that a journal is bounded and always
+holds the newest output.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+
+from paddock.engines.guest import files, spawn
+from paddock.engines.guest.command import Command
+from paddock.engines.guest.journal import Journal
+from paddock.engines.guest.wire import READABLE, Connection, Loop, Refused, message
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from paddock.engines.guest.wire import Request
+
+    Verb = Callable[["Init", Connection, Request, list[int]], None]
+
+
+CONNECTIONS_MAX = 512
+FINISHED_KEPT = 64
+
+
+class Init:
+    """All commands and connections of the box."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self.loop = Loop()
+        self.connections: set[Connection] = set()
+        self.processes: dict[int, Command] = {}
+        self._ended: dict[str, Command] = {}
+        self._listener = listener
+        listener.setblocking(False)
+        self.loop.want(listener.fileno(), READABLE, self._accept)
+        read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.signal(signal.SIGCHLD, _nothing)
+        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        self._wakeup = read
+        self.loop.want(read, READABLE, self._reap)
+
+    def _accept(self, _events: int) -> None:
+        try:
+            sock, _ = self._listener.accept()
+        except OSError:
+            return
+        sock.setblocking(False)
+        if len(self.connections) >= CONNECTIONS_MAX:
+            sock.close()
+            return
+        self.connections.add(Connection(self, sock))
+
+    def _reap(self, _events: int) -> None:
+        try:
+            os.read(self._wakeup, 4096)
+        except BlockingIOError:
+            pass
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            process = self.processes.get(pid)
+            if process:
+                process.reaped(status)
+
+    def finished(self, process: Command) -> None:
+        self.processes.pop(process.pid, None)
+        self._ended[process.id] = process
+        while len(self._ended) > FINISHED_KEPT:
+            del self._ended[next(iter(self._ended))]
+        self.maybe_exit(process)
+
+    def maybe_exit(self, process: Command) -> None:
+        if process.main and not any(client.command is process for client in self.connections):
+            os._exit(0)
+
+    # -- requests -----------------------------------------------------------------------------------------------------
+
+    def request(self, client: Connection, request: Request, fds: list[int]) -> None:
+        if not isinstance(request, dict):
+            raise ValueError  # noqa: TRY004
+        if client.command:
+            client.command.control(request)
+            return
+        if client.source or client.watch or client.sink is not None:
+            raise Refused("busy", "this connection is still serving a request")
+        word = str(request["op"])
+        if word in self._VERBS:
+            self._VERBS[word](self, client, request, fds)
+        elif word in files.VERBS:
+            files.VERBS[word](client, request)
+        else:
+            raise Refused("unknown", f"unknown request {word:.40}")
+
+    def _start(self, client: Connection, request: Request, fds: list[int]) -> None:
+        if any(process.id == request["id"] for process in self.processes.values()):
+            raise Refused("exists", "a command with this id is running")
+        journal = None
+        if request.get("journal_bytes") and len(fds) == 2:
+            journal = Journal(fds[:], int(request["journal_bytes"]) // 2)
+            fds.clear()
+        try:
+            process = Command(self, request, journal)
+        except Refused as refused:
+            if journal:
+                journal.write(message(refused.reply))
+                journal.close()
+            raise
+        self.processes[process.pid] = process
+        if journal:
+            journal.write(message({"event": "started", "pid": process.pid, "id": process.id, "tty": bool(process.tty)}))
+        if request.get("detached"):
+            client.send(message({"event": "started", "pid": process.pid, "id": process.id, "tty": False}))
+            process.update()
+        else:
+            process.attach(client)
+
+    def _connect(self, client: Connection, request: Request, _fds: list[int]) -> None:
+        process = self._find(request)
+        if process.done:
+            client.send(message({"event": "started", "pid": process.pid, "id": process.id, "tty": bool(process.tty)}))
+            client.send(message(process.result()))
+            return
+        process.attach(client)
+
+    def _find(self, request: Request) -> Command:
+        for process in [*self.processes.values(), *self._ended.values()]:
+            if process.id == request.get("id") or process.pid == request.get("pid"):
+                return process
+        raise Refused("no-process", "no such command in this box")
+
+    def _list(self, client: Connection, _request: Request, _fds: list[int]) -> None:
+        rows = [
+            {
+                "id": process.id,
+                "pid": process.pid,
+                "argv": [word[:256] for word in process.argv[:32]],
+                "tty": bool(process.tty),
+                "clients": len(process.clients),
+                "started_at": process.started_at,
+            }
+            for process in self.processes.values()
+        ]
+        client.send(message({"event": "processes", "processes": rows[:2048]}))
+
+    def _signal(self, client: Connection, request: Request, _fds: list[int]) -> None:
+        self._find(request).signal(int(request["signal"]))
+        client.send(message({"event": "done"}))
+
+    def _ping(self, client: Connection, _request: Request, _fds: list[int]) -> None:
+        client.send(message({"event": "pong", "processes": len(self.processes)}))
+
+    def _shutdown(self, client: Connection, request: Request, _fds: list[int]) -> None:
+        client.send(message({"event": "done"}))
+        try:
+            os.kill(-1, signal.SIGTERM)
+            os.kill(-1, signal.SIGCONT)
+        except ProcessLookupError:
+            os._exit(0)
+        deadline = time.monotonic() + float(request["grace_s"])
+        while time.monotonic() < deadline:
+            self.loop.at(time.monotonic() + 0.02, _idle)
+            self.loop.run_once()
+            if not spawn.others_alive():
+                break
+        os._exit(0)
+
+    _VERBS: dict[str, Verb] = {  # noqa: RUF012
+        "start": _start,
+        "connect": _connect,
+        "list": _list,
+        "signal": _signal,
+        "ping": _ping,
+        "shutdown": _shutdown,
+    }
+
+
+def serve(listener_fd: int) -> None:
+    """Be init, for ever."""
+    init = Init(socket.socket(fileno=listener_fd))
+    while True:
+        init.loop.run_once()
+
+
+def _nothing(_number: int, _frame: object) -> None:
+    """SIGCHLD only has to write to the wake-up descriptor."""
+
+
+def _idle() -> None:
+    """A timer that only ends a poll."""

@@ -1,0 +1,167 @@
+"""A freshly cloned process becomes a box: mounts, ids, limits, Landlock, seccomp. Runs once, in pid 1 of the box.
+
+Theory. The process sits in user namespace A, which owns every other namespace of the box and in which it has all
+capabilities. It builds the box's world with them, then enters a nested user namespace B that owns nothing, and drops
+everything. Whatever happens later in B, even with all of B's capabilities, cannot touch what A owns: mounts, the network,
+the host name. Kernel uid 0 is in neither map.
+
+The order matters; each step depends on those before it (docs/process-engine.md lists what breaks otherwise).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import gc
+import json
+import os
+import resource
+import socket
+import struct
+import time
+
+from paddock.engines.process import kernel, landlock, mounting, seccomp
+
+PLAN_BYTES = 1 << 20
+MAX_TREES = 253  # SCM_RIGHTS carries no more in one message
+
+_SIOCSIFFLAGS = 0x8914
+_IFF_UP_RUNNING = 0x41
+_UNROUTABLE = ("198.51.100.1", 9)  # TEST-NET-2: no sealed namespace has a route to it
+
+
+class Kit:
+    """What the launcher prepares once for all boxes."""
+
+    __slots__ = ("filters", "is_root", "landlock_abi")
+
+    def __init__(self, filters: tuple[bytes, bytes], landlock_abi: int, *, is_root: bool) -> None:
+        self.filters = filters
+        self.landlock_abi = landlock_abi
+        self.is_root = is_root
+
+
+def write_file(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+
+
+def enter(channel: socket.socket, listener: int, kit: Kit) -> None:
+    """Read the plan from `channel`, become the box, report on `channel` and close it."""
+    marks: list[tuple[str, float]] = []
+    step = "plan"
+    try:
+        data, trees, flags, _ = socket.recv_fds(channel, PLAN_BYTES, MAX_TREES)
+        if not data or flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+            os._exit(0)  # the daemon went away or changed its mind
+        plan = json.loads(data)
+        for step, action in _STEPS:
+            action(plan, kit, trees)
+            marks.append((step, time.perf_counter()))
+        step = "confine"
+        _close_descriptors(channel, listener)
+        landlock.restrict(plan["writable"], kit.landlock_abi)
+        seccomp.install(kit.filters)
+        marks.append((step, time.perf_counter()))
+        gc.collect()
+        gc.freeze()
+        channel.send(json.dumps({"ok": True, "marks": marks}).encode())
+    except BaseException as error:  # noqa: BLE001  whatever it is, the box must not come up
+        _report(channel, step, error)
+        os._exit(71)
+    channel.close()
+
+
+def _report(channel: socket.socket, step: str, error: BaseException) -> None:
+    number = error.errno if isinstance(error, OSError) else None
+    try:
+        channel.send(json.dumps({"ok": False, "step": step, "error": str(error), "errno": number}).encode())
+    except OSError:
+        pass
+
+
+def _map_ids(plan: dict, kit: Kit, _trees: list[int]) -> None:
+    write_file("/proc/self/oom_score_adj", str(plan["oom_score_adj"]))
+    if kit.is_root:  # the launcher wrote the maps
+        kernel.become(0, 0)
+        kernel.set_dumpable(True)  # changing ids made us non-dumpable, and /proc/self/* belong to kernel uid 0
+        return
+    uid, gid = os.getuid(), os.getgid()
+    write_file("/proc/self/setgroups", "deny")
+    write_file("/proc/self/uid_map", f"0 {uid} 1")
+    write_file("/proc/self/gid_map", f"0 {gid} 1")
+
+
+def _seal_network(_plan: dict, _kit: Kit, _trees: list[int]) -> None:
+    """Loopback only. Then prove it: no route may exist to anywhere else."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        fcntl.ioctl(probe, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", _IFF_UP_RUNNING))
+        try:
+            probe.connect(_UNROUTABLE)
+        except OSError as error:
+            if error.errno in {errno.ENETUNREACH, errno.EHOSTUNREACH}:
+                return
+            raise
+    msg = "the network namespace has a way out"
+    raise OSError(errno.EPERM, msg)
+
+
+def _build_root(plan: dict, _kit: Kit, trees: list[int]) -> None:
+    mounting.build(plan["mounts"], trees)
+
+
+def _limit_namespaces(plan: dict, _kit: Kit, _trees: list[int]) -> None:
+    # After the last mount: detached trees count against max_mnt_namespaces.
+    for name, value in plan["namespace_limits"].items():
+        try:
+            write_file(f"/proc/sys/{name}", value)
+        except FileNotFoundError:
+            continue
+        except PermissionError:
+            if name.startswith("user/"):  # older kernels keep the others to real root
+                raise
+
+
+def _pivot(plan: dict, _kit: Kit, _trees: list[int]) -> None:
+    mounting.pivot()
+    kernel.set_hostname(plan["hostname"])
+
+
+def _enter_inner_namespace(plan: dict, _kit: Kit, _trees: list[int]) -> None:
+    # Set just before B: the count is then kept per box, even for boxes of one uid.
+    resource.setrlimit(resource.RLIMIT_NPROC, (plan["pids"], plan["pids"]))
+    kernel.unshare(kernel.CLONE_NEWUSER)  # needs CAP_SETFCAP in A, so nothing is dropped before
+    write_file("/proc/self/setgroups", "deny")
+    write_file("/proc/self/uid_map", f"{plan['uid']} 0 1")
+    write_file("/proc/self/gid_map", f"{plan['gid']} 0 1")
+
+
+def _drop(plan: dict, _kit: Kit, _trees: list[int]) -> None:
+    kernel.drop_all_capabilities()
+    kernel.set_no_new_privs()
+    kernel.set_dumpable(False)  # commands share init's uid: they may neither trace it nor read its memory
+    for number, soft, hard in plan["rlimits"]:
+        resource.setrlimit(number, (soft, hard))
+    os.setpriority(os.PRIO_PROCESS, 0, plan["nice"])
+    os.umask(0o022)
+
+
+def _close_descriptors(channel: socket.socket, listener: int) -> None:
+    null = os.open("/dev/null", os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    kernel.close_all_but({0, 1, 2, channel.fileno(), listener})
+
+
+_STEPS = (
+    ("ids", _map_ids),
+    ("network", _seal_network),
+    ("mounts", _build_root),
+    ("namespaces", _limit_namespaces),
+    ("pivot", _pivot),
+    ("inner", _enter_inner_namespace),
+    ("drop", _drop),
+)

@@ -1,0 +1,297 @@
+"""The process engine: makes boxes through the launcher, finds them again, and says what holds their limits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import struct
+import time
+from typing import TYPE_CHECKING
+
+from paddock import codec, fs, limits, proc
+from paddock.engines.base import Placement
+from paddock.engines.process import bounds, etc, kernel, shims, toolchains
+from paddock.engines.process import plan as plans
+from paddock.engines.process.warm import Launcher, readable
+from paddock.errors import Unavailable
+from paddock.model import Evidence
+
+if TYPE_CHECKING:
+    from paddock.engines.process.plan import MountOp, Plan
+    from paddock.model import LimitReport
+
+FIRST_SUBORDINATE_ID = 1_900_000_000  # above systemd's container range, below the sign bit
+BOX_ID = 1000  # the user inside a root caller's box
+SOCKET = "init.sock"
+_PLAN_BYTES = 1 << 20
+_TOOLCHAINS_FRESH_S = 5.0
+
+
+class ProcessHandle:
+    """A living process box, held by a pidfd."""
+
+    def __init__(self, placement: Placement, evidence: Evidence, pidfd: int, cgroups: bounds.Bounds) -> None:
+        self.evidence = evidence
+        self.pidfd = pidfd
+        self._placement = placement
+        self._bounds = cgroups
+
+    def __repr__(self) -> str:
+        return f"<ProcessHandle {self._placement.spec.name} pid {self.evidence.pid}>"
+
+    def connect(self) -> socket.socket:
+        return fs.connect_unix(run_directory(self._placement), SOCKET)
+
+    def kill(self) -> None:
+        try:
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)  # pid 1 of its namespace: all others go with it
+        except ProcessLookupError:
+            return
+
+    def close(self) -> None:
+        os.close(self.pidfd)
+
+
+class ProcessEngine:
+    def __init__(self, state_dir: str, launcher: Launcher, cgroups: bounds.Bounds) -> None:
+        self._state_dir = state_dir
+        self._launcher = launcher
+        self._bounds = cgroups
+        self._uid, self._gid = os.getuid(), os.getgid()
+        self._is_root = self._uid == 0
+        self._toolchains: dict[tuple[str, str], tuple[float, toolchains.Toolchains]] = {}
+
+    def __repr__(self) -> str:
+        return f"<ProcessEngine for uid {self._uid}>"
+
+    # -- start --------------------------------------------------------------------------------------------------------
+
+    async def start(self, placement: Placement) -> ProcessHandle:
+        self._prepare_storage(placement)
+        plan = self._plan(placement)
+        listener = fs.bind_unix(run_directory(placement), SOCKET)
+        listener.listen(64)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _PLAN_BYTES)
+        ours.setblocking(False)
+        with ours:
+            with theirs, listener:
+                pid = await self._launcher.clone(*self._maps(placement), theirs.fileno(), listener.fileno())
+            pidfd = os.pidfd_open(pid)
+            try:
+                handle = ProcessHandle(placement, _evidence(pid), pidfd, self._bounds)
+                self._bounds.attach(placement, pid)
+                await self._confine(ours, plan, placement)
+            except BaseException:
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+                os.close(pidfd)
+                self._bounds.remove(placement)
+                raise
+        return handle
+
+    def _prepare_storage(self, placement: Placement) -> None:
+        for name in ("home", "tmp", "run", "journal"):
+            os.makedirs(f"{placement.directory}/{name}", 0o700, exist_ok=True)
+        os.chmod(f"{placement.directory}/tmp", 0o1777)  # noqa: S103  beneath a 0700 directory
+        for name in os.listdir(f"{placement.directory}/tmp"):
+            fs.remove_tree(f"{placement.directory}/tmp/{name}")
+        try:
+            os.unlink(f"{placement.directory}/run/{SOCKET}")
+        except FileNotFoundError:
+            pass
+
+    def _plan(self, placement: Placement) -> Plan:
+        return plans.make(placement.spec, self._ground(placement))
+
+    def _ground(self, placement: Placement) -> plans.Ground:
+        shared = f"{self._state_dir}/view"
+        uid, gid = (BOX_ID, BOX_ID) if self._is_root else (self._uid, self._gid)
+        return plans.Ground(
+            etc=etc.prepare(f"{shared}/etc", uid=uid, gid=gid, shell=default_shell()),
+            shims=shims.prepare(f"{shared}/shims"),
+            storage=placement.directory,
+            toolchains=self._find_toolchains(placement.spec.caller_path, placement.spec.caller_home),
+            uid=uid,
+            gid=gid,
+            is_root=self._is_root,
+            memory_bytes=bounds.memory_bytes(placement.spec.limits),
+            memory_by_kernel=self._bounds.holds_memory(),
+        )
+
+    def _find_toolchains(self, path: str, home: str) -> toolchains.Toolchains:
+        found = self._toolchains.get((path, home))
+        now = time.monotonic()
+        if found is None or now - found[0] > _TOOLCHAINS_FRESH_S:
+            found = (now, toolchains.find(path, home))
+            self._toolchains[path, home] = found
+        return found[1]
+
+    def _maps(self, placement: Placement) -> tuple[str, str]:
+        subordinate = FIRST_SUBORDINATE_ID + placement.index
+        return f"0 {subordinate} 1", f"0 {subordinate} 1"
+
+    async def _confine(self, channel: socket.socket, plan: Plan, placement: Placement) -> None:
+        trees = await self._open_trees(plan, placement) if self._is_root else []
+        try:
+            socket.send_fds(channel, [json.dumps(codec.to_wire(plan)).encode()], trees)
+        finally:
+            for fd in trees:
+                os.close(fd)
+        try:
+            await asyncio.wait_for(readable(channel), limits.START_TIMEOUT_S)
+            reply = json.loads(channel.recv(_PLAN_BYTES) or b"{}")
+        except TimeoutError:
+            reply = {"error": f"no answer in {limits.START_TIMEOUT_S:.0f} s", "step": "start"}
+        except (OSError, ValueError) as error:
+            reply = {"error": str(error), "step": "start"}
+        if reply.get("ok") is not True:
+            raise _failed(reply)
+
+    # -- a root caller opens the trees, because the box's uid could not walk to them --------------------------------------
+
+    async def _open_trees(self, plan: Plan, placement: Placement) -> list[int]:
+        trees: list[int] = []
+        maps: dict[tuple[int, ...], int] = {}
+        try:
+            for op in plan.mounts:
+                if op.op != "bind":
+                    continue
+                tree = kernel.open_tree(op.source)
+                trees.append(tree)
+                if op.owner:
+                    if op.owner not in maps:
+                        maps[op.owner] = await self._id_map(op.owner, placement)
+                    _map_owner(tree, op, maps[op.owner])
+        except BaseException:
+            for fd in trees:
+                os.close(fd)
+            raise
+        finally:
+            for fd in maps.values():
+                os.close(fd)
+        return trees
+
+    async def _id_map(self, owner: tuple[int, ...], placement: Placement) -> int:
+        subordinate = FIRST_SUBORDINATE_ID + placement.index
+        return await self._launcher.id_map(*(_swap(number, subordinate) for number in owner))
+
+    # -- find again, clean up -------------------------------------------------------------------------------------------
+
+    def adopt(self, placement: Placement, evidence: Evidence | None) -> ProcessHandle | None:
+        if evidence is None:
+            evidence = self._ask_identity(placement)
+        if evidence is None or evidence.boot_id != proc.boot_id():
+            return None
+        try:
+            pidfd = os.pidfd_open(evidence.pid)
+        except ProcessLookupError:
+            return None
+        if proc.identity(evidence.pid) != (evidence.pid, evidence.start_ticks):
+            os.close(pidfd)
+            return None
+        return ProcessHandle(placement, evidence, pidfd, self._bounds)
+
+    def _ask_identity(self, placement: Placement) -> Evidence | None:
+        """A box started just before its daemon died has no record: the kernel says who answers on its socket."""
+        try:
+            channel = fs.connect_unix(run_directory(placement), SOCKET)
+        except OSError:
+            return None
+        with channel:
+            channel.settimeout(1.0)
+            channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+            try:
+                channel.send(b'\x00\x00\x00\x0d\x00{"op":"ping"}')
+                _, ancillary, _, _ = channel.recvmsg(4096, socket.CMSG_SPACE(12))
+            except OSError:
+                return None
+        for level, kind, data in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
+                pid, uid, _ = struct.unpack("iii", data[:12])
+                if uid == self._kernel_uid(placement):
+                    return _evidence(pid)
+        return None
+
+    def _kernel_uid(self, placement: Placement) -> int:
+        return FIRST_SUBORDINATE_ID + placement.index if self._is_root else self._uid
+
+    def clean(self, placement: Placement) -> str:
+        try:
+            os.unlink(f"{placement.directory}/run/{SOCKET}")
+        except FileNotFoundError:
+            pass
+        return self._bounds.remove(placement)
+
+    # -- what it is -----------------------------------------------------------------------------------------------------
+
+    def environment(self, placement: Placement) -> dict[str, str]:
+        spec = placement.spec
+        found = self._find_toolchains(spec.caller_path, spec.caller_home)
+        path = [f"{plans.RUN}/bin", *found.path]
+        path += [d for d in ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")]
+        return {
+            "HOME": plans.HOME,
+            "USER": "agent",
+            "LOGNAME": "agent",
+            "SHELL": default_shell(),
+            "LANG": "C.UTF-8",
+            "TERM": "dumb",
+            "TMPDIR": "/tmp",  # noqa: S108
+            "PADDOCK_BOX": spec.name,
+            "PATH": ":".join(dict.fromkeys(path)),
+            **found.env,
+        }
+
+    def limits(self, placement: Placement) -> tuple[LimitReport, ...]:
+        return self._bounds.report(placement.spec.limits)
+
+    def describe(self, placement: Placement) -> tuple[str, ...]:
+        self._prepare_preview(placement)
+        return self._plan(placement).describe()
+
+    def _prepare_preview(self, placement: Placement) -> None:
+        for name in ("home", "tmp"):
+            os.makedirs(f"{placement.directory}/{name}", 0o700, exist_ok=True)
+
+
+def run_directory(placement: Placement) -> str:
+    return f"{placement.directory}/run"
+
+
+def default_shell() -> str:
+    return "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
+
+
+def _evidence(pid: int) -> Evidence:
+    found = proc.identity(pid)
+    if found is None:
+        raise Unavailable("the box ended while it started", hint="run `paddock doctor`", code="start")
+    return Evidence(pid=pid, start_ticks=found[1], boot_id=proc.boot_id())
+
+
+def _map_owner(tree: int, op: MountOp, userns: int) -> None:
+    try:
+        kernel.set_mount(tree, kernel.ATTR_IDMAP, userns=userns)
+    except OSError as error:
+        raise Unavailable(
+            f"the file system of {op.source} cannot map owners for a root caller: {error.strerror}",
+            hint="run paddock as the user who owns the directory, or put it on ext4, xfs, btrfs or tmpfs",
+            code="idmap",
+        ) from error
+
+
+def _swap(number: int, subordinate: int) -> str:
+    """The owner's id becomes the box's; every other id stays what it is, and stays foreign to the box."""
+    lines = [f"{number} {subordinate} 1"]
+    if number > 0:
+        lines.append(f"0 0 {number}")
+    lines.append(f"{number + 1} {number + 1} {FIRST_SUBORDINATE_ID - number - 1}")
+    return "\n".join(lines)
+
+
+def _failed(reply: dict[str, object]) -> Unavailable:
+    step, error = reply.get("step", "start"), reply.get("error", "it ended without a word")
+    return Unavailable(f"the box could not start: {step}: {error}", hint="run `paddock doctor`", code=f"start-{step}")

@@ -1,0 +1,113 @@
+"""The launcher: a warm, single-threaded process that turns into boxes.
+
+The daemon asks over a SEQPACKET socket; the launcher clones, and the child reads its own plan from a socket of its own
+after the clone. So the launcher never holds a plan, an environment or a secret, and nothing of one box lies in another's
+memory. See docs/process-engine.md for the order of operations and why each step stands where it stands.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+
+from paddock.engines.guest import init
+from paddock.engines.process import confine, kernel, landlock, seccomp
+
+MESSAGE_BYTES = 64 * 1024
+MAX_FDS = 4
+
+
+def main() -> None:
+    control = socket.socket(fileno=int(sys.argv[1]))
+    uid = os.getuid()
+    if uid == 0:
+        os.setgroups([])
+    kernel.join_new_session_keyring()  # one for all boxes: one per box meets the kernel's quota of 200 keys
+    kit = confine.Kit(seccomp.build(), landlock.abi(), is_root=uid == 0)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # boxes are reaped by the kernel; the daemon watches pidfds
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    kernel.set_title(b"paddock-init")
+    gc.collect()
+    kernel.trim_heap()
+    gc.freeze()
+    gc.disable()
+    control.send(b'{"ready":true}')
+    _serve(control, kit)
+
+
+def _serve(control: socket.socket, kit: confine.Kit) -> None:
+    while True:
+        data, fds, _, _ = socket.recv_fds(control, MESSAGE_BYTES, MAX_FDS)
+        if not data:  # the daemon is gone; boxes stay
+            os._exit(0)
+        try:
+            reply, passed = _answer(json.loads(data), fds, kit)
+        except OSError as error:
+            reply, passed = {"error": str(error), "errno": error.errno}, []
+        for fd in fds:
+            os.close(fd)
+        socket.send_fds(control, [json.dumps(reply).encode()], passed)
+        for fd in passed:
+            os.close(fd)
+
+
+def _answer(request: dict[str, str], fds: list[int], kit: confine.Kit) -> tuple[dict[str, object], list[int]]:
+    if request["op"] == "idmap":
+        return {}, [_idmap(request["uid_map"], request["gid_map"])]
+    plan, listener = fds
+    gate, held = os.pipe2(os.O_CLOEXEC)
+    pid = kernel.clone(kernel.BOX_NAMESPACES)
+    if pid == 0:
+        os.close(held)
+        _become_box(plan, listener, gate, kit)
+    os.close(gate)
+    try:
+        if kit.is_root:
+            _write_maps(pid, request["uid_map"], request["gid_map"])
+    except OSError:
+        os.kill(pid, signal.SIGKILL)
+        raise
+    finally:
+        os.close(held)
+    return {"pid": pid}, []
+
+
+def _become_box(plan: int, listener: int, gate: int, kit: confine.Kit) -> None:
+    """Child side: never returns."""
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.read(gate, 1)  # ends when the parent has written the id maps
+        os.setsid()
+        confine.enter(socket.socket(fileno=plan), listener, kit)
+        init.serve(listener)
+    finally:
+        os._exit(70)
+
+
+def _write_maps(pid: int, uid_map: str, gid_map: str) -> None:
+    for name, text in (("setgroups", "deny"), ("uid_map", uid_map), ("gid_map", gid_map)):
+        confine.write_file(f"/proc/{pid}/{name}", text)
+
+
+def _idmap(uid_map: str, gid_map: str) -> int:
+    """A user namespace that serves only as an id map for a mount."""
+    gate, held = os.pipe2(os.O_CLOEXEC)
+    pid = kernel.clone(kernel.CLONE_NEWUSER)
+    if pid == 0:
+        os.close(held)
+        os.read(gate, 1)
+        os._exit(0)
+    os.close(gate)
+    try:
+        _write_maps(pid, uid_map, gid_map)
+        return os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(held)
+
+
+if __name__ == "__main__":
+    main()

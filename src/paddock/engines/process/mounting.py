@@ -1,0 +1,193 @@
+"""Executes a mount plan (planned in plan.py as a list of plain operations) in the box's own mount namespace.
+
+Sources are opened before anything is covered, and a target is walked component by component without following a
+symlink: a workspace may hold links an earlier run planted, and the host's tree is still in view here.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from paddock.engines.process import kernel
+
+ROOT = "/tmp"  # any directory that exists everywhere: the new root covers it until the pivot  # noqa: S108
+_EMPTY_FILE, _EMPTY_DIR = ".paddock-empty", ".paddock-void"
+_ATTRIBUTES = {
+    "ro": kernel.ATTR_RDONLY,
+    "nosuid": kernel.ATTR_NOSUID,
+    "nodev": kernel.ATTR_NODEV,
+    "noexec": kernel.ATTR_NOEXEC,
+}
+_BASE = kernel.MS_NOSUID | kernel.MS_NODEV
+
+
+def build(operations: list[dict], trees: list[int]) -> None:
+    """Assemble the new root at ROOT. `trees` are the bind sources when the caller is root, in plan order."""
+    kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
+    sources = _open_sources(operations, trees)
+    kernel.mount("root", ROOT, "tmpfs", _BASE, "mode=755,size=4m,nr_inodes=4096")
+    root = os.open(ROOT, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    os.close(os.open(_EMPTY_FILE, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444, dir_fd=root))
+    os.mkdir(_EMPTY_DIR, 0o555, dir_fd=root)
+    for number, operation in enumerate(operations):
+        try:
+            _EXECUTE[operation["op"]](root, operation, sources.get(number, -1))
+        except OSError as error:
+            msg = f"{operation['op']} {operation['target']}: {error.strerror}"
+            raise OSError(error.errno, msg) from error
+    os.unlink(_EMPTY_FILE, dir_fd=root)
+    os.rmdir(_EMPTY_DIR, dir_fd=root)
+    os.close(root)
+
+
+def pivot() -> None:
+    os.chdir(ROOT)
+    kernel.pivot_root_here()
+    kernel.mount("none", "/", None, kernel.MS_REMOUNT | kernel.MS_BIND | kernel.MS_RDONLY | _BASE)
+    dev = kernel.MS_REMOUNT | kernel.MS_BIND | kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NOEXEC
+    kernel.mount("none", "/dev", None, dev)
+
+
+def _open_sources(operations: list[dict], trees: list[int]) -> dict[int, int]:
+    given = list(trees)
+    sources: dict[int, int] = {}
+    for number, operation in enumerate(operations):
+        if operation["op"] == "device":
+            sources[number] = kernel.open_tree(operation["source"], recursive=False)
+        elif operation["op"] == "bind":
+            fd = given.pop(0) if trees else kernel.open_tree(operation["source"])
+            _check_identity(fd, operation)
+            sources[number] = fd
+    return sources
+
+
+def _check_identity(fd: int, operation: dict) -> None:
+    found = os.fstat(fd)
+    if [found.st_dev, found.st_ino] != operation["identity"]:
+        msg = f"{operation['source']} was replaced while the box started"
+        raise OSError(errno.ESTALE, msg)
+
+
+def _tmpfs(root: int, operation: dict, _source: int) -> None:
+    target = _walk(root, operation["target"], directory=True)
+    flags = _BASE | (kernel.MS_NOEXEC if operation["noexec"] else 0)
+    if operation["devices"]:
+        flags &= ~kernel.MS_NODEV
+    kernel.mount("tmpfs", f"/proc/self/fd/{target}", "tmpfs", flags, operation["options"])
+    os.close(target)
+
+
+def _filesystem(root: int, operation: dict, _source: int) -> None:
+    target = _walk(root, operation["target"], directory=True)
+    flags = kernel.MS_NOSUID | kernel.MS_NOEXEC | (kernel.MS_NODEV if operation["op"] == "proc" else 0)
+    kernel.mount(operation["op"], f"/proc/self/fd/{target}", operation["op"], flags, operation["options"])
+    os.close(target)
+
+
+def _directory(root: int, operation: dict, _source: int) -> None:
+    fd = _walk(root, operation["target"], directory=True)
+    if operation["mode"] is not None:
+        os.chmod(f"/proc/self/fd/{fd}", operation["mode"])
+    os.close(fd)
+
+
+def _symlink(root: int, operation: dict, _source: int) -> None:
+    parent, _, name = operation["target"].rpartition("/")
+    fd = _walk(root, parent or "/", directory=True)
+    os.symlink(operation["to"], name, dir_fd=fd)
+    os.close(fd)
+
+
+def _bind(root: int, operation: dict, source: int) -> None:
+    attributes = 0
+    for word in operation["attributes"]:
+        attributes |= _ATTRIBUTES[word]
+    kernel.set_mount(source, attributes, recursive=operation["op"] == "bind")
+    target = _walk(root, operation["target"], directory=stat.S_ISDIR(os.fstat(source).st_mode))
+    kernel.move_mount(source, target)
+    os.close(source)
+    os.close(target)
+
+
+def _readonly(root: int, operation: dict, _source: int) -> None:
+    """Make an existing file or directory read-only where it is, which also pins its name: it is a mount point."""
+    target = _find(root, operation)
+    if target < 0:
+        return
+    tree = kernel.clone_tree(target, recursive=True)
+    kernel.set_mount(tree, kernel.ATTR_RDONLY | _BASE)
+    kernel.move_mount(tree, target)
+    os.close(tree)
+    os.close(target)
+
+
+def _cover(root: int, operation: dict, _source: int) -> None:
+    """Hide an existing file or directory behind an empty, read-only one."""
+    target = _find(root, operation)
+    if target < 0:
+        return
+    empty = _EMPTY_DIR if stat.S_ISDIR(os.fstat(target).st_mode) else _EMPTY_FILE
+    fd = os.open(empty, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
+    tree = kernel.clone_tree(fd)
+    kernel.set_mount(tree, kernel.ATTR_RDONLY | _BASE | kernel.ATTR_NOEXEC, recursive=False)
+    kernel.move_mount(tree, target)
+    for opened in (fd, tree, target):
+        os.close(opened)
+
+
+def _find(root: int, operation: dict) -> int:
+    try:
+        return _walk(root, operation["target"], directory=None)
+    except FileNotFoundError:
+        if operation["optional"]:
+            return -1
+        raise
+
+
+def _walk(root: int, path: str, *, directory: bool | None) -> int:
+    """Open `path` beneath the new root, making what is missing (None: make nothing). No component may be a symlink."""
+    fd = os.dup(root)
+    parts = [part for part in path.split("/") if part]
+    for depth, part in enumerate(parts):
+        last = depth == len(parts) - 1
+        want_directory = not last or bool(directory)
+        if directory is not None:
+            _make(fd, part, want_directory)
+        step = os.open(part, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+        os.close(fd)
+        fd = step
+        kind = os.fstat(fd).st_mode
+        if stat.S_ISLNK(kind):
+            raise OSError(errno.ELOOP, f"{part!r} is a symbolic link")
+        if want_directory and not stat.S_ISDIR(kind):
+            raise OSError(errno.ENOTDIR, f"{part!r} is not a directory")
+    return fd
+
+
+def _make(fd: int, name: str, directory: bool) -> None:  # noqa: FBT001
+    try:
+        if directory:
+            os.mkdir(name, 0o755, dir_fd=fd)
+        else:
+            os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=fd))
+    except FileExistsError:
+        pass
+    except OSError as error:
+        # A read-only parent is fine when the name is there already; the open that follows tells.
+        if error.errno not in {errno.EROFS, errno.EACCES, errno.EPERM}:
+            raise
+
+
+_EXECUTE = {
+    "tmpfs": _tmpfs,
+    "proc": _filesystem,
+    "devpts": _filesystem,
+    "dir": _directory,
+    "symlink": _symlink,
+    "bind": _bind,
+    "device": _bind,
+    "readonly": _readonly,
+    "cover": _cover,
+}

@@ -1,0 +1,139 @@
+"""The daemon's side of the launcher: keeps one warm and asks it for boxes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+from paddock import proc
+from paddock.errors import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+READY_TIMEOUT_S = 10.0
+REPLY_TIMEOUT_S = 10.0
+_MESSAGE_BYTES = 64 * 1024
+_CONTROL_FD = 3
+
+
+class Launcher:
+    """Started on first need and again whenever it died; one request at a time."""
+
+    def __init__(self, log_path: str) -> None:
+        self._log_path = log_path
+        self._socket: socket.socket | None = None
+        self._child: proc.Child | None = None
+        self._lock = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"<Launcher {'warm' if self._socket else 'cold'}>"
+
+    @property
+    def pid(self) -> int | None:
+        return self._child.pid if self._child else None
+
+    async def warm_up(self) -> None:
+        async with self._lock:
+            await self._ensure()
+
+    async def clone(self, uid_map: str, gid_map: str, plan: int, listener: int) -> int:
+        """Returns the pid of a new process that waits for its plan on `plan`."""
+        request = {"op": "box", "uid_map": uid_map, "gid_map": gid_map}
+        reply, _ = await self._ask(request, [plan, listener])
+        pid = reply.get("pid")
+        if not isinstance(pid, int):
+            raise _broken("it sent no pid")
+        return pid
+
+    async def id_map(self, uid_map: str, gid_map: str) -> int:
+        """Returns a user namespace descriptor that carries these maps."""
+        _, fds = await self._ask({"op": "idmap", "uid_map": uid_map, "gid_map": gid_map}, [])
+        if len(fds) != 1:
+            raise _broken("it sent no namespace")
+        return fds[0]
+
+    async def close(self) -> None:
+        async with self._lock:
+            self._drop()
+
+    async def _ask(self, request: dict[str, str], fds: Sequence[int]) -> tuple[dict[str, object], list[int]]:
+        async with self._lock:
+            sock = await self._ensure()
+            try:
+                socket.send_fds(sock, [json.dumps(request).encode()], list(fds))
+                reply, passed = await asyncio.wait_for(_receive(sock), REPLY_TIMEOUT_S)
+            except (OSError, TimeoutError, ValueError) as error:
+                self._drop()
+                raise _broken(str(error) or "no answer") from error
+        if "error" in reply:
+            raise _refused(str(reply["error"]), reply.get("errno"))
+        return reply, passed
+
+    async def _ensure(self) -> socket.socket:
+        if self._socket is not None:
+            return self._socket
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._child = proc.spawn_child(
+                [sys.executable, "-I", "-S", "-c", _BOOT, package_root(), str(_CONTROL_FD)],
+                env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
+                pass_fds={_CONTROL_FD: theirs.fileno()},
+                log_path=self._log_path,
+            )
+        ours.setblocking(False)
+        try:
+            await asyncio.wait_for(_receive(ours), READY_TIMEOUT_S)
+        except (OSError, TimeoutError, ValueError) as error:
+            ours.close()
+            raise _broken(f"it did not start; {self._log_path} has more") from error
+        self._socket = ours
+        return ours
+
+    def _drop(self) -> None:
+        if self._socket is not None:
+            self._socket.close()  # it ends when its socket does
+            self._socket = None
+        if self._child is not None:
+            self._child.reap()
+            self._child = None
+
+
+_BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); from paddock.engines.process.launcher import main; main()"
+
+
+def package_root() -> str:
+    """The directory that holds the `paddock` package, for interpreters we start with -I."""
+    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+
+
+async def readable(sock: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(sock.fileno(), lambda: ready.done() or ready.set_result(None))
+    try:
+        await ready
+    finally:
+        loop.remove_reader(sock.fileno())
+
+
+async def _receive(sock: socket.socket) -> tuple[dict[str, object], list[int]]:
+    await readable(sock)
+    data, fds, _, _ = socket.recv_fds(sock, _MESSAGE_BYTES, 4)
+    if not data:
+        msg = "the launcher ended"
+        raise OSError(msg)
+    return json.loads(data), list(fds)
+
+
+def _broken(detail: str) -> Unavailable:
+    return Unavailable(f"the launcher failed: {detail}", hint="run `paddock doctor`", code="launcher")
+
+
+def _refused(detail: str, number: object) -> Unavailable:
+    hint = "run `paddock doctor`: it says whether this machine allows user namespaces and how to enable them"
+    return Unavailable(f"the kernel refused a new box: {detail}", hint=hint, code=f"clone-{number}")

@@ -1,0 +1,75 @@
+"""Where this installation keeps its state, configuration and sockets. PADDOCK_HOME moves all of it."""
+
+from __future__ import annotations
+
+import os
+import pwd
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Paths:
+    """Directories of one installation; nothing is created here."""
+
+    __slots__ = ("config", "state")
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        home = environ.get("PADDOCK_HOME", "")
+        if home:
+            root = os.path.abspath(home)
+            self.state, self.config = f"{root}/state", f"{root}/config"
+            return
+        self.state = _xdg(environ, "XDG_STATE_HOME", ".local/state")
+        self.config = _xdg(environ, "XDG_CONFIG_HOME", ".config")
+
+    def __repr__(self) -> str:
+        return f"<Paths {self.state}>"
+
+    @property
+    def run(self) -> str:
+        return f"{self.state}/run"
+
+    @property
+    def boxes(self) -> str:
+        return f"{self.state}/boxes"
+
+    @property
+    def trash(self) -> str:
+        return f"{self.state}/trash"
+
+    @property
+    def database(self) -> str:
+        return f"{self.state}/paddock.db"
+
+    @property
+    def daemon_log(self) -> str:
+        return f"{self.state}/daemon.log"
+
+    @property
+    def daemon_lock(self) -> str:
+        return f"{self.state}/daemon.lock"
+
+    @property
+    def private(self) -> tuple[str, ...]:
+        """What no box may ever see."""
+        return (self.state, self.config)
+
+
+SOCKET = "daemon.sock"
+
+
+def home_directory(environ: Mapping[str, str] = os.environ) -> str:
+    """The account's home; $HOME only where the account has none, because $HOME is easily somebody else's."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return environ.get("HOME", "/nonexistent")
+
+
+def _xdg(environ: Mapping[str, str], variable: str, default: str) -> str:
+    base = environ.get(variable, "")
+    if not base.startswith("/"):
+        base = f"{environ.get('HOME') or home_directory(environ)}/{default}"
+    return f"{base}/paddock"

@@ -1,0 +1,68 @@
+"""One box as the daemon holds it: its row, its handle while it runs, and how its last run ended."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paddock.engines.base import Placement
+from paddock.model import BoxInfo, BoxState, LimitReport
+
+if TYPE_CHECKING:
+    from paddock.engines.base import Handle
+    from paddock.store import BoxRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """Why a box stopped: the text people see and the exit code its caller gets."""
+
+    reason: str
+    exit_code: int
+
+
+class Box:
+    def __init__(self, row: BoxRow, directory: str) -> None:
+        self.row = row
+        self.directory = directory
+        self.handle: Handle | None = None
+        self.lock = asyncio.Lock()
+        self.ended = asyncio.Event()
+        self.ended.set()
+        self.verdict: Ending | None = None  # set before we end a box ourselves, so that its exit is understood
+        self.ending: Ending | None = None
+
+    def __repr__(self) -> str:
+        return f"<Box {self.row.spec.name} {self.state.value}>"
+
+    @property
+    def name(self) -> str:
+        return self.row.spec.name
+
+    @property
+    def state(self) -> BoxState:
+        return BoxState.RUNNING if self.handle else self.row.state
+
+    @property
+    def placement(self) -> Placement:
+        return Placement(id=self.row.id, spec=self.row.spec, directory=self.directory, index=self.row.position)
+
+    def info(self, limits: tuple[LimitReport, ...] = ()) -> BoxInfo:
+        spec = self.row.spec
+        return BoxInfo(
+            id=self.row.id,
+            name=spec.name,
+            agent=spec.agent,
+            engine=spec.engine,
+            state=self.state,
+            reason="" if self.handle else self.row.reason,
+            workspace=spec.workspace,
+            mounts=spec.mounts,
+            env_names=tuple(sorted(spec.env)),
+            workdir=spec.workdir,
+            ephemeral=spec.ephemeral,
+            created_at=self.row.created_at,
+            pid=self.handle.evidence.pid if self.handle else None,
+            limits=limits,
+        )

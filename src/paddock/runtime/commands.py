@@ -1,0 +1,125 @@
+"""Starting a command: the message init gets, the journal's files, and the first answer read as hostile bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import socket
+from typing import TYPE_CHECKING
+
+from paddock import frames, limits
+from paddock.errors import PaddockError, Unavailable, UserError
+
+if TYPE_CHECKING:
+    from paddock.frames import Message
+    from paddock.model import ExecSpec
+
+REPLY_TIMEOUT_S = 30.0
+
+
+def new_job_id() -> str:
+    return secrets.token_hex(4)
+
+
+def start_message(spec: ExecSpec, job: str, env: dict[str, str], default_cwd: str) -> Message:
+    merged = {**env, **spec.env}
+    if spec.tty:
+        merged.setdefault("TERM", "xterm-256color")
+    return {
+        "op": "start",
+        "id": job,
+        "argv": list(spec.argv),
+        "env": merged,
+        "cwd": os.path.normpath(os.path.join(default_cwd, spec.cwd)),
+        "tty": {"rows": spec.tty.rows, "cols": spec.tty.cols} if spec.tty else None,
+        "stdin": spec.stdin,
+        "keep": spec.keep or spec.detach,
+        "main": spec.main,
+        "detached": spec.detach,
+        "timeout_s": spec.timeout_s,
+        "journal_bytes": limits.JOURNAL_BYTES if spec.keep or spec.detach else 0,
+    }
+
+
+def check_user(user: str) -> None:
+    if user not in {"", "agent"}:
+        raise UserError(
+            f"a process box has no user {user!r}",
+            hint="it has one user, agent; root needs a template: `-t base`",
+            code="bad-user",
+        )
+
+
+def journal_paths(directory: str, job: str) -> tuple[str, str]:
+    return f"{directory}/journal/{job}.0", f"{directory}/journal/{job}.1"
+
+
+@contextlib.contextmanager
+def journal_files(directory: str, job: str):  # noqa: ANN201
+    """Two fresh files for init to write; closed here when it has them."""
+    fds: list[int] = []
+    try:
+        for path in journal_paths(directory, job):
+            fds.append(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+        yield fds
+    finally:
+        for fd in fds:
+            os.close(fd)
+
+
+async def send(channel: socket.socket, message: Message, fds: list[int]) -> None:
+    """The box may not read: wait without blocking the daemon, but not for ever."""
+    data = frames.encode_message(message)
+    channel.setblocking(False)
+    sent = socket.send_fds(channel, [data], fds) if fds else 0
+    if sent < len(data):
+        loop = asyncio.get_running_loop()
+        await asyncio.wait_for(loop.sock_sendall(channel, data[sent:]), REPLY_TIMEOUT_S)
+
+
+async def ask_first(channel: socket.socket) -> Message:
+    """The first message of a channel whose request is already sent."""
+    try:
+        return await asyncio.wait_for(_first_message(channel), REPLY_TIMEOUT_S)
+    except TimeoutError as error:
+        raise Unavailable("the box does not answer", hint="`paddock stop` ends it", code="no-answer") from error
+    except OSError as error:
+        raise Unavailable(f"the box went away: {error.strerror}", hint="run the command again", code="gone") from error
+
+
+async def ask(channel: socket.socket, message: Message) -> Message:
+    """One request, one message back."""
+    try:
+        await send(channel, message, [])
+    except (TimeoutError, OSError) as error:
+        raise Unavailable("the box does not answer", hint="`paddock stop` ends it", code="no-answer") from error
+    return await ask_first(channel)
+
+
+async def _first_message(channel: socket.socket) -> Message:
+    loop = asyncio.get_running_loop()
+    decoder = frames.Decoder()
+    while True:
+        data = await loop.sock_recv(channel, limits.FRAME_DATA_BYTES)
+        if not data:
+            raise Unavailable("the box ended before it answered", hint="run the command again", code="gone")
+        for kind, payload in decoder.feed(data):
+            if kind == frames.MESSAGE:
+                return frames.decode_message(payload)
+
+
+def expect(message: Message, event: str) -> Message:
+    if message.get("event") == event:
+        return message
+    raise refusal(message)
+
+
+def refusal(message: Message) -> PaddockError:
+    """init's own word for what it would not do, as the error a caller gets."""
+    code = str(message.get("code", "protocol"))[:40]
+    text = str(message.get("message", "unexpected answer"))[:400]
+    if code == "protocol" or message.get("event") != "error":
+        return Unavailable(f"the box sent a malformed answer: {text}", code="protocol")
+    return UserError(text, code=code)

@@ -1,0 +1,82 @@
+"""A caller's request becomes the one BoxSpec, or a UserError and nothing is created.
+
+Every check stands here and on the resolved paths, so that it does not matter which entry point or field asked.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from paddock import agents, guard
+from paddock.errors import UserError
+from paddock.model import BoxRequest, BoxSpec, Mount, check_name
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
+
+
+def normalise(request: BoxRequest, *, private: tuple[str, ...], home: str, taken: Collection[str]) -> BoxSpec:
+    agents.find(request.agent)
+    workspace = guard.check_source(request.workspace, home=home, state_dirs=private, what="the workspace")
+    if not os.path.isdir(workspace):
+        raise UserError(f"the workspace {workspace} is not a directory", hint="give a directory", code="bad-workspace")
+    mounts = tuple(_mount(mount, private, home) for mount in request.mounts)
+    _distinct([workspace, *(mount.target for mount in mounts)])
+    return BoxSpec(
+        name=_name(request, workspace, taken),
+        agent=request.agent,
+        engine=request.engine,
+        workspace=workspace,
+        mounts=mounts,
+        env=request.env,
+        limits=request.limits,
+        workdir=_workdir(request.workdir, workspace),
+        ephemeral=request.ephemeral,
+        caller_path=request.caller_path,
+        caller_home=home,
+    )
+
+
+def _mount(mount: Mount, private: tuple[str, ...], home: str) -> Mount:
+    source = guard.check_source(mount.source, home=home, state_dirs=private, what="the mount")
+    target = guard.check_target(mount.target or source)
+    return Mount(source=source, target=target, read_only=mount.read_only)
+
+
+def _distinct(targets: list[str]) -> None:
+    for target in targets:
+        if targets.count(target) > 1:
+            raise UserError(f"{target} is mounted twice", hint="give each mount its own place", code="bad-mount")
+
+
+def _workdir(workdir: str, workspace: str) -> str:
+    if not workdir:
+        return workspace
+    if "\0" in workdir:
+        raise UserError("the working directory holds a NUL byte", code="bad-workdir")
+    return os.path.normpath(os.path.join(workspace, workdir))
+
+
+def _name(request: BoxRequest, workspace: str, taken: Collection[str]) -> str:
+    if request.name:
+        name = check_name(request.name)
+        if name in agents.RESERVED:
+            raise UserError(f"{name!r} is the name of an agent", hint="choose another name", code="bad-name")
+        if name in taken:
+            raise UserError(
+                f"a box named {name!r} exists", hint=f"use it, or remove it with `paddock rm {name}`", code="exists"
+            )
+        return name
+    base = "run" if request.ephemeral else request.agent
+    directory = _NOT_IN_NAMES.sub("-", os.path.basename(workspace).lower()).strip("-")[:40].strip("-")
+    return free_name(f"{base}-{directory or 'box'}", taken)
+
+
+def free_name(wanted: str, taken: Collection[str]) -> str:
+    if wanted not in taken:
+        return wanted
+    return next(name for n in range(2, len(taken) + 3) if (name := f"{wanted}-{n}") not in taken)
