@@ -41,12 +41,12 @@ def from_wire(cls: type[T], data: object, where: str = "") -> T:
     hints = _hints(cls)
     for key in data:
         if key not in hints:
-            raise UserError(f"unknown key {key!r} in {where}", hint="check the spelling", code="unknown-key")
-    values = {key: _value(hints[key], item, f"{where}.{key}") for key, item in data.items()}
-    try:
-        return cls(**values)
-    except TypeError as error:
-        raise UserError(f"{where}: {error}", code="missing-key") from error
+            raise UserError(f"unknown key {str(key)[:80]!r} in {where}", hint="check the spelling", code="unknown-key")
+    for field in dataclasses.fields(cls):
+        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if required and field.name not in data:
+            raise UserError(f"missing key {field.name!r} in {where}", code="missing-key")
+    return cls(**{key: _value(hints[key], item, f"{where}.{key}") for key, item in data.items()})
 
 
 @functools.cache
@@ -61,16 +61,17 @@ def _value(hint: object, data: object, where: str) -> object:
     if origin is tuple:
         if not isinstance(data, (list, tuple)):
             raise _bad(where, "a list", data)
-        return tuple(_value(typing.get_args(hint)[0], item, f"{where}[{n}]") for n, item in enumerate(data))
+        inner, *rest = typing.get_args(hint)
+        if rest != [...]:
+            raise _unreadable(where, hint)
+        return tuple(_value(inner, item, f"{where}[{n}]") for n, item in enumerate(data))
     if origin is dict:
-        if not isinstance(data, dict):
+        if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
             raise _bad(where, "an object", data)
         inner = typing.get_args(hint)[1]
-        return {str(key): _value(inner, item, f"{where}.{key}") for key, item in data.items()}
+        return {key: _value(inner, item, f"{where}.{key[:80]}") for key, item in data.items()}
     if origin is typing.Literal:
-        if data not in typing.get_args(hint):
-            raise _bad(where, "one of " + ", ".join(map(repr, typing.get_args(hint))), data)
-        return data
+        return _one_of({value: value for value in typing.get_args(hint)}, data, where)
     return _plain(hint, data, where)
 
 
@@ -78,16 +79,12 @@ def _plain(hint: object, data: object, where: str) -> object:
     if isinstance(hint, typing.NewType):
         hint = hint.__supertype__
     if not isinstance(hint, type):
-        msg = f"{where}: the codec cannot read annotation {hint!r}"
-        raise TypeError(msg)
+        raise _unreadable(where, hint)
     if issubclass(hint, enum.Enum):
-        try:
-            return hint(data)
-        except ValueError:
-            raise _bad(where, "one of " + ", ".join(repr(m.value) for m in hint), data) from None
+        return _one_of({member.value: member for member in hint}, data, where)
     if dataclasses.is_dataclass(hint):
         return from_wire(hint, data, where)
-    if hint is float and isinstance(data, int) and not isinstance(data, bool):
+    if hint is float and type(data) is int and abs(data) < 1 << 1023:  # a larger one has no float
         return float(data)
     if type(data) is not hint:  # exact: a bool is not an int here
         raise _bad(where, hint.__name__, data)
@@ -99,10 +96,35 @@ def _union(options: tuple[object, ...], data: object, where: str) -> object:
         return None
     rest = [option for option in options if option is not type(None)]
     if len(rest) != 1:
-        msg = f"{where}: the codec reads only X | None"
-        raise TypeError(msg)
+        raise _unreadable(where, options)
     return _value(rest[0], data, where)
 
 
+def _one_of(choices: dict[object, object], data: object, where: str) -> object:
+    for wire, value in choices.items():
+        if type(wire) is type(data) and wire == data:  # exact: True is not 1 here
+            return value
+    raise _bad(where, "one of " + ", ".join(map(repr, choices)), data)
+
+
+def _unreadable(where: str, hint: object) -> TypeError:
+    return TypeError(f"{where}: the codec cannot read annotation {hint!r}")
+
+
 def _bad(where: str, wanted: str, data: object) -> UserError:
-    return UserError(f"{where} must be {wanted}, not {str(data)[:80]!r}", code="wrong-type")
+    return UserError(f"{where} must be {wanted}, not {_shown(data)}", code="wrong-type")
+
+
+def _shown(data: object) -> str:
+    """A value as an error names it, however large or deep it is."""
+    match data:
+        case dict():
+            return "an object"
+        case list() | tuple():
+            return "a list"
+        case str():
+            return repr(data[:80])
+        case int() if abs(data) >= 1 << 64:
+            return "a huge number"
+        case _:
+            return repr(data)[:80]

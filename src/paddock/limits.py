@@ -9,6 +9,7 @@ GIB = 1024 * MIB
 # -- frames (docs/frames.md) ------------------------------------------------------------------------------------------
 FRAME_DATA_BYTES = 64 * KIB  # one read of a pipe; larger gains nothing, smaller costs wake-ups
 FRAME_MESSAGE_BYTES = 1 * MIB  # a request with a full environment (128 KiB strings) fits; a bomb does not
+FRAME_NESTING = 32  # levels of a message; a spec needs five, and a value from a peer must be safe to walk and to print
 CHANNEL_BUFFER_BYTES = 256 * KIB  # unsent bytes per stream before the writer is paused
 
 # -- names and requests -----------------------------------------------------------------------------------------------
@@ -43,7 +44,7 @@ DAEMON_START_TIMEOUT_S = 15.0
 WATCH_INTERVAL_S = 0.25
 DRAIN_AFTER_EXIT_S = 0.25  # how long output held open by a background child is still read
 
-# -- host safety floors -------------------------------------------------------------------------------------------------
+# -- host safety floors -----------------------------------------------------------------------------------------------
 DISK_FLOOR_BYTES = 512 * MIB  # below this free space, the boxes that grow are stopped
 MEMORY_FLOOR_BYTES = 384 * MIB
 WATCH_STEP_BYTES = 64 * MIB  # boxes are accounted again only after the host lost this much

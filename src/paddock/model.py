@@ -14,6 +14,7 @@ BoxId = NewType("BoxId", str)
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9_.-]{0,62}[a-z0-9])?\Z")
 _ENV_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_WINSIZE_MAX = 65535  # the kernel's struct winsize holds unsigned shorts
 
 
 class BoxState(enum.Enum):
@@ -38,22 +39,35 @@ class Enforcement(enum.Enum):
 
 def check_name(name: str) -> str:
     """A box name is lower-case ASCII, so it is safe in a path, a table, a host name and a branch name."""
-    if not _NAME.match(name) or ".." in name:
+    if not _NAME.match(name) or ".." in name or name.endswith(".lock"):  # git refuses a ref that ends in .lock
         raise UserError(
             f"{name[:80]!r} is not a box name",
-            hint=f"use 1 to {limits.NAME_CHARS} of a-z 0-9 _ . - and begin and end with a letter or digit",
+            hint=f"use 1 to {limits.NAME_CHARS} of a-z 0-9 _ . - with a letter or digit at both ends, not .. or .lock",
             code="bad-name",
         )
     return name
 
 
 def check_env(env: dict[str, str]) -> dict[str, str]:
-    if len(env) > limits.ENV_ENTRIES or sum(len(k) + len(v) for k, v in env.items()) > limits.ENV_BYTES:
-        raise UserError("the environment is too large", hint=f"at most {limits.ENV_BYTES // 1024} KiB", code="bad-env")
+    total_bytes = 0
     for key, value in env.items():
-        if not _ENV_KEY.match(key) or "\0" in value:
+        size_bytes = _size_bytes(value)
+        if not _ENV_KEY.match(key) or size_bytes is None:
             raise UserError(f"{key[:80]!r} is not an environment variable", hint="use NAME=value", code="bad-env")
+        total_bytes += len(key) + size_bytes
+    if len(env) > limits.ENV_ENTRIES or total_bytes > limits.ENV_BYTES:
+        hint = f"at most {limits.ENV_ENTRIES} variables and {limits.ENV_BYTES // 1024} KiB"
+        raise UserError("the environment is too large", hint=hint, code="bad-env")
     return env
+
+
+def _size_bytes(text: str) -> int | None:
+    """How many bytes execve would see; None if it cannot: a NUL byte, or a surrogate that stands for no byte."""
+    try:
+        data = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return None
+    return None if b"\0" in data else len(data)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +125,7 @@ class TtySize:
     cols: int
 
     def __post_init__(self) -> None:
-        if not (0 < self.rows < 65536 and 0 < self.cols < 65536):
+        if not (0 < self.rows <= _WINSIZE_MAX and 0 < self.cols <= _WINSIZE_MAX):
             raise UserError(f"terminal size {self.rows}x{self.cols} is out of range", code="bad-tty")
 
 
@@ -133,10 +147,16 @@ class ExecSpec:
     def __post_init__(self) -> None:
         if not self.argv or not self.argv[0]:
             raise UserError("no command given", hint="put the command after the box or after --", code="no-command")
-        if any("\0" in word for word in self.argv):
-            raise UserError("a command's words cannot hold a NUL byte", code="bad-command")
-        if sum(map(len, self.argv)) > limits.ARGV_BYTES:
+        total_bytes = 0
+        for word in self.argv:
+            size_bytes = _size_bytes(word)
+            if size_bytes is None:
+                raise UserError(f"{word[:80]!r} cannot be a word of a command", hint="no NUL bytes", code="bad-command")
+            total_bytes += size_bytes
+        if total_bytes > limits.ARGV_BYTES:
             raise UserError(f"the command line is over {limits.ARGV_BYTES // 1024} KiB", code="bad-command")
+        if self.timeout_s is not None and not 0 < self.timeout_s < float(1 << 60):
+            raise UserError(f"timeout_s must be a positive number, not {self.timeout_s!r}", code="bad-timeout")
         check_env(self.env)
 
 

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+
+from paddock import limits
+
+ALL = {name: value for name, value in vars(limits).items() if name.isupper()}
+UNITS = ("_BYTES", "_CHARS", "_ENTRIES", "_S", "_MAX", "_DEFAULT", "_PER_BOX")
+COUNTS = {"KIB", "MIB", "GIB", "FRAME_NESTING", "OPEN_FILES", "INOTIFY_INSTANCES", "INOTIFY_WATCHES", "NICE"}
+
+
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_a_limit_is_a_positive_number(name: str) -> None:
+    assert type(ALL[name]) in {int, float}
+    assert ALL[name] > 0
+
+
+@pytest.mark.parametrize("name", sorted(set(ALL) - COUNTS))
+def test_a_limit_carries_its_unit(name: str) -> None:
+    assert name.endswith(UNITS)
+    assert isinstance(ALL[name], float) == (name.endswith("_S") or "FRACTION" in name)
+
+
+def test_the_largest_command_fits_one_message() -> None:
+    names_and_quotes_bytes = 8 * limits.ENV_ENTRIES
+    assert limits.ARGV_BYTES + limits.ENV_BYTES + names_and_quotes_bytes < limits.FRAME_MESSAGE_BYTES
+
+
+def test_a_paused_stream_has_room_for_a_whole_frame() -> None:
+    assert limits.FRAME_DATA_BYTES <= limits.CHANNEL_BUFFER_BYTES
+
+
+def test_a_box_cannot_take_what_the_host_keeps() -> None:
+    assert limits.MEMORY_FRACTION_DEFAULT < 1
+    assert limits.INOTIFY_INSTANCES < 128 / 2
+    assert min(limits.DISK_FLOOR_BYTES, limits.MEMORY_FLOOR_BYTES) > limits.WATCH_STEP_BYTES
+
+
+def test_the_host_is_watched_faster_than_a_box_stops() -> None:
+    assert limits.WATCH_INTERVAL_S < limits.STOP_GRACE_S < limits.START_TIMEOUT_S

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paddock import limits
+from paddock.errors import UserError
+from paddock.model import BoxSpec, ExecResult, ExecSpec, Limits, Mount, TtySize, check_env, check_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.mark.parametrize("name", ["a", "7", "claude-app", "a.b_c-d", "x" * limits.NAME_CHARS, "lock", "a.locks"])
+def test_a_plain_name_is_a_box_name(name: str) -> None:
+    assert check_name(name) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "x" * (limits.NAME_CHARS + 1),
+        "A",
+        "é",
+        "a b",
+        "a/b",
+        "a\0",
+        "a\n",
+        "-a",
+        "a-",
+        ".a",
+        "a.",
+        "_a",
+        "a..b",
+        "~",
+        "a.lock",
+    ],
+)
+def test_anything_else_is_no_box_name(name: str) -> None:
+    with pytest.raises(UserError, match="is not a box name") as caught:
+        check_name(name)
+    assert (caught.value.code, bool(caught.value.hint)) == ("bad-name", True)
+
+
+@given(st.text(alphabet="abz09_.-/A\n\0é", max_size=70))
+def test_a_box_name_is_safe_wherever_it_is_put(name: str) -> None:
+    try:
+        check_name(name)
+    except UserError:
+        return
+    assert name.isascii()
+    assert name == name.lower()
+    assert not set(name) & set("/\0\n ~")
+    assert ".." not in name
+    assert name[0].isalnum()
+    assert name[-1].isalnum()
+
+
+@pytest.mark.parametrize(
+    "env", [{}, {"A": ""}, {"_a1": "x=y\n"}, {"A": "é"}, {"A": "\udcff"}, {"A": "v" * (limits.ENV_BYTES - 1)}]
+)
+def test_an_environment_execve_takes_is_taken(env: dict[str, str]) -> None:
+    assert check_env(env) is env
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"": "x"},
+        {"1A": "x"},
+        {"A=B": "x"},
+        {"A\n": "x"},
+        {"É": "x"},
+        {"A": "a\0b"},
+        {"A": "\ud800"},
+        {"A": "v" * limits.ENV_BYTES},
+        {"A": "é" * (limits.ENV_BYTES // 2)},
+        {f"A{n}": "" for n in range(limits.ENV_ENTRIES + 1)},
+    ],
+    ids=lambda env: ascii(env)[:20],
+)
+def test_an_environment_execve_would_not_take_is_refused(env: dict[str, str]) -> None:
+    with pytest.raises(UserError) as caught:
+        check_env(env)
+    assert caught.value.code == "bad-env"
+
+
+@pytest.mark.parametrize("key", ["memory_bytes", "cpus", "pids", "disk_bytes", "wall_s"])
+@pytest.mark.parametrize("value", [0, -1, math.nan, math.inf, 1 << 60])
+def test_a_limit_that_limits_nothing_is_refused(key: str, value: Any) -> None:
+    Limits(**{key: 1})
+    with pytest.raises(UserError, match=f"{key} must be a positive number"):
+        Limits(**{key: value})
+
+
+def test_a_box_spec_is_checked_and_frozen() -> None:
+    spec = BoxSpec(name="claude-app", agent="claude", workspace="/work")
+    assert (spec.mounts, spec.env, spec.limits) == ((), {}, Limits())
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        spec.name = "other"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("build", "code"),
+    [
+        (lambda: BoxSpec(name="No", agent="a", workspace="/w"), "bad-name"),
+        (lambda: BoxSpec(name="n", agent="a", workspace="/w", env={"A B": ""}), "bad-env"),
+        (lambda: BoxSpec(name="n", agent="a", workspace="/w", mounts=_mounts(limits.MOUNTS_PER_BOX + 1)), "bad-mount"),
+        (lambda: ExecSpec(argv=()), "no-command"),
+        (lambda: ExecSpec(argv=("", "x")), "no-command"),
+        (lambda: ExecSpec(argv=("echo", "a\0b")), "bad-command"),
+        (lambda: ExecSpec(argv=("echo", "\ud800")), "bad-command"),
+        (lambda: ExecSpec(argv=("echo", "x" * limits.ARGV_BYTES)), "bad-command"),
+        (lambda: ExecSpec(argv=("echo", "é" * (limits.ARGV_BYTES // 2))), "bad-command"),
+        (lambda: ExecSpec(argv=("true",), env={"A": "\0"}), "bad-env"),
+        (lambda: ExecSpec(argv=("true",), timeout_s=0), "bad-timeout"),
+        (lambda: ExecSpec(argv=("true",), timeout_s=-1), "bad-timeout"),
+        (lambda: ExecSpec(argv=("true",), timeout_s=math.nan), "bad-timeout"),
+        (lambda: ExecSpec(argv=("true",), timeout_s=math.inf), "bad-timeout"),
+        (lambda: TtySize(rows=0, cols=80), "bad-tty"),
+        (lambda: TtySize(rows=24, cols=65536), "bad-tty"),
+    ],
+)
+def test_a_value_that_cannot_be_is_never_built(build: Callable[[], object], code: str) -> None:
+    with pytest.raises(UserError) as caught:
+        build()
+    assert caught.value.code == code
+
+
+def test_the_largest_values_are_built() -> None:
+    BoxSpec(name="n", agent="a", workspace="/w", mounts=_mounts(limits.MOUNTS_PER_BOX))
+    ExecSpec(argv=("e", "x" * (limits.ARGV_BYTES - 1)), tty=TtySize(rows=65535, cols=65535), timeout_s=0.001)
+
+
+def test_a_command_is_ok_when_it_exits_with_zero() -> None:
+    assert ExecResult(exit_code=0).ok
+    assert not ExecResult(exit_code=1).ok
+
+
+def _mounts(count: int) -> tuple[Mount, ...]:
+    return tuple(Mount(source="/s", target=f"/t{n}") for n in range(count))
