@@ -18,7 +18,7 @@ from paddock.client.answers import (
     started,
     stdin_frames,
 )
-from paddock.errors import Unavailable
+from paddock.errors import Unavailable, UserError
 from paddock.limits import FRAME_DATA_BYTES
 from paddock.model import BoxInfo, BoxRequest, ExecResult, ExecSpec, JobInfo, Limits, Mount
 
@@ -89,15 +89,24 @@ class Paddock:
     ) -> Box:
         """Make a box; it starts with its first command."""
         request = box_request(name=name, workspace=workspace, agent=agent, env=env, mounts=mounts, limits=limits)
-        return self._box(self.call("create", request=request))
+        return self.box(self.call("create", request=request))
 
     def open(self, request: BoxRequest) -> tuple[Box, bool]:
         """The box of an agent and a directory, made when there is none; says whether it is new."""
         answer = expect_object(self.call("open", request=request))
-        return self._box(answer.get("box")), answer.get("new") is True
+        return self.box(answer.get("box")), answer.get("new") is True
 
     def get(self, name: str) -> Box:
-        return self._box(self.call("inspect", box=name))
+        return self.box(self.call("inspect", box=name))
+
+    def named(self, name: str) -> Box:
+        """A box by its name, without asking whether it exists; its first verb will tell."""
+        return Box(self, name)
+
+    def journal(self, name: str, job: str = "") -> tuple[JobInfo, list[int]]:
+        """A journalled command and its two files, which the caller closes; the newest when none is named."""
+        result, fds = self._transport.call("logs", {"box": name, "job": job})
+        return codec.from_wire(JobInfo, result), fds
 
     def ls(self) -> list[BoxInfo]:
         return [codec.from_wire(BoxInfo, row) for row in expect_list(self.call("ls"))]
@@ -127,20 +136,22 @@ class Paddock:
             raise Unavailable("the daemon sent no channel", code="protocol")
         return Channel(fds[0])
 
-    def _box(self, row: object) -> Box:
-        return Box(self, codec.from_wire(BoxInfo, row))
+    def box(self, row: object) -> Box:
+        info = codec.from_wire(BoxInfo, row)
+        return Box(self, info.name, info)
 
 
 class Box:
     """One box. Leaving it as a context manager removes it."""
 
-    def __init__(self, paddock: Paddock, info: BoxInfo) -> None:
+    def __init__(self, paddock: Paddock, name: str, info: BoxInfo | None = None) -> None:
         self._paddock = paddock
-        self.info = info
-        self.files = Files(paddock.channel, info.name)
+        self._info = info
+        self.name = name
+        self.files = Files(paddock.channel, name)
 
     def __repr__(self) -> str:
-        return f"<Box {self.info.name} {self.info.state.value}>"
+        return f"<Box {self.name} {self._info.state.value if self._info else 'not asked'}>"
 
     def __enter__(self) -> Self:
         return self
@@ -149,8 +160,11 @@ class Box:
         self.remove(force=True)
 
     @property
-    def name(self) -> str:
-        return self.info.name
+    def info(self) -> BoxInfo:
+        """The box when we last asked; `refresh` asks again."""
+        if self._info is None:
+            raise UserError(f"the box {self.name!r} was not looked up", hint="call refresh() first", code="usage")
+        return self._info
 
     def exec(  # noqa: PLR0913
         self,
@@ -177,8 +191,15 @@ class Box:
 
     def detach(self, argv: Sequence[str], *, cwd: str = "", env: dict[str, str] | None = None) -> str:
         """Start a command that outlives us; returns the job's id, whose output is journalled."""
-        spec = ExecSpec(argv=tuple(argv), cwd=cwd, env=env or {}, detach=True)
+        return self.detach_spec(ExecSpec(argv=tuple(argv), cwd=cwd, env=env or {}, detach=True))
+
+    def detach_spec(self, spec: ExecSpec) -> str:
         answer = expect_object(self._paddock.call("exec", box=self.name, exec=spec))
+        return str(answer.get("job"))
+
+    def detach_session(self, spec: ExecSpec, args: Sequence[str] = ()) -> str:
+        """The agent's own command, left running."""
+        answer = expect_object(self._paddock.call("session", box=self.name, exec=spec, args=tuple(args)))
         return str(answer.get("job"))
 
     def connect(self, job: str) -> Command:
@@ -201,13 +222,13 @@ class Box:
 
     def set_env(self, values: dict[str, str], unset: Sequence[str] = ()) -> None:
         """Change the environment of the next commands; nothing restarts."""
-        self.info = codec.from_wire(
+        self._info = codec.from_wire(
             BoxInfo, self._paddock.call("env", box=self.name, set=values, unset=tuple(unset))
         )
 
     def refresh(self) -> BoxInfo:
-        self.info = codec.from_wire(BoxInfo, self._paddock.call("inspect", box=self.name))
-        return self.info
+        self._info = codec.from_wire(BoxInfo, self._paddock.call("inspect", box=self.name))
+        return self._info
 
     def plan(self) -> list[str]:
         return [str(line) for line in expect_list(self._paddock.call("plan", box=self.name))]
@@ -238,7 +259,7 @@ class Command:
         if self.started is None:
             frame = self.channel.receive()
             if frame is None:
-                raise self._gone()
+                raise self.gone()
             self.started = started(frame)
         return self.started
 
@@ -261,7 +282,7 @@ class Command:
         while True:
             frame = self.channel.receive()
             if frame is None:
-                raise self._gone()
+                raise self.gone()
             if frame[0] == frames.MESSAGE:
                 self.result = exited(frame[1])
                 return
@@ -277,7 +298,7 @@ class Command:
             while True:
                 frame = self.channel.receive()
                 if frame is None:
-                    raise self._gone()
+                    raise self.gone()
                 kind, payload = frame
                 if kind == frames.MESSAGE:
                     return ended(exited(payload), bytes(kept[frames.STDOUT]), bytes(kept[frames.STDERR]))
@@ -289,7 +310,7 @@ class Command:
     def close(self) -> None:
         self.channel.close()
 
-    def _gone(self) -> Unavailable:
+    def gone(self) -> Unavailable:
         """The channel broke: the daemon knows whether a limit ended the box."""
         answer = expect_object(self._paddock.call("ending", box=self.box.id))
         reason = str(answer.get("reason") or "it was stopped")
