@@ -48,7 +48,7 @@ def _start(where: paths.Paths) -> socket.socket:
     try:
         source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         proc.spawn_daemon(
-            [sys.executable, "-I", "-S", "-c", _BOOT, source, "3"],
+            [sys.executable, "-I", "-S", "-c", _BOOT, source, str(write)],
             env={key: os.environ[key] for key in _KEPT if key in os.environ},
             log_path=where.daemon_log,
             ready_fd=write,

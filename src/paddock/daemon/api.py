@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from paddock import codec
@@ -14,9 +14,11 @@ from paddock.model import BoxRequest, ExecSpec
 from paddock.runtime import commands
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Awaitable, Callable
 
     from paddock.runtime import Runtime
+    from paddock.runtime.box import Box
 
     Verb = Callable[[Runtime, object], Awaitable["Answer"]]
 
@@ -136,23 +138,25 @@ async def _run(runtime: Runtime, args: Run) -> Answer:
 async def _exec(runtime: Runtime, args: Exec) -> Answer:
     box = runtime.find(args.box)
     job, channel = await runtime.exec(box, args.exec)
-    if args.exec.detach:
-        with channel:
-            commands.expect(await commands.ask_first(channel), "started")
-        return Answer(result={"box": codec.to_wire(box.info()), "job": job})
-    return Answer(result={"box": codec.to_wire(box.info()), "job": job}, fds=(channel.detach(),))
+    return await _started(box, job, channel, args.exec)
 
 
 async def _session(runtime: Runtime, args: Session) -> Answer:
-    from dataclasses import replace
-
     box = runtime.find(args.box)
     spec = replace(args.exec, argv=(*runtime.agent_command(box), *args.args))
-    if args.args or spec.detach:
-        job, channel = await runtime.exec(box, spec)
-    else:
-        job, channel = await runtime.session(box, spec)
-    return Answer(result={"box": codec.to_wire(box.info()), "job": job}, fds=(channel.detach(),))
+    begin = runtime.exec if args.args or spec.detach else runtime.session
+    job, channel = await begin(box, spec)
+    return await _started(box, job, channel, spec)
+
+
+async def _started(box: Box, job: str, channel: socket.socket, spec: ExecSpec) -> Answer:
+    """A detached command's start is read here; any other channel is handed to the client unread."""
+    result = {"box": codec.to_wire(box.info()), "job": job}
+    if not spec.detach:
+        return Answer(result=result, fds=(channel.detach(),))
+    with channel:
+        commands.expect(await commands.ask_first(channel), "started")
+    return Answer(result=result)
 
 
 async def _connect(runtime: Runtime, args: Connect) -> Answer:

@@ -78,12 +78,11 @@ class Launcher:
         if self._socket is not None:
             return self._socket
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        with theirs, open(self._log_path, "ab") as log:  # noqa: ASYNC230
             self._child = proc.spawn_child(
                 [sys.executable, "-I", "-S", "-c", _BOOT, package_root(), str(_CONTROL_FD)],
                 env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
-                pass_fds={_CONTROL_FD: theirs.fileno()},
-                log_path=self._log_path,
+                pass_fds={_CONTROL_FD: theirs.fileno(), 1: log.fileno(), 2: log.fileno()},
             )
         ours.setblocking(False)
         try:
@@ -99,7 +98,7 @@ class Launcher:
             self._socket.close()  # it ends when its socket does
             self._socket = None
         if self._child is not None:
-            self._child.reap()
+            self._child.close()
             self._child = None
 
 
