@@ -40,7 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def fail(error: PaddockError) -> int:
     print(f"error: {text.neutralise(error.message)}", file=sys.stderr)
-    hint = error.hint or ("`paddock --help` lists the commands" if isinstance(error, UserError) else "run `paddock doctor`")
+    hint = error.hint or (
+        "`paddock --help` lists the commands" if isinstance(error, UserError) else "run `paddock doctor`"
+    )
     print(f"hint: {text.neutralise(hint)}", file=sys.stderr)
     return error.exit_code
 

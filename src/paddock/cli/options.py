@@ -12,7 +12,14 @@ from paddock.model import BoxRequest, EngineName, Limits, Mount
 if TYPE_CHECKING:
     import argparse
 
-_PASSED = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "COLORTERM", "NO_COLOR")  # how the caller's terminal reads and shows text
+_PASSED = (
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "COLORTERM",
+    "NO_COLOR",
+)  # how the caller's terminal reads and shows text
 _ENV_FILE_BYTES = 1 << 20
 
 
@@ -27,7 +34,9 @@ def environment(options: argparse.Namespace) -> dict[str, str]:
         elif key in os.environ:
             values[key] = os.environ[key]
         else:
-            raise UserError(f"{key!r} is not set in your environment", hint=f"give a value: -e {key}=...", code="no-env")
+            raise UserError(
+                f"{key!r} is not set in your environment", hint=f"give a value: -e {key}=...", code="no-env"
+            )
     return values
 
 
@@ -48,7 +57,9 @@ def _env_file(path: str) -> dict[str, str]:
             continue
         key, equals, value = stripped.partition("=")
         if not equals:
-            raise UserError(f"{path}:{number}: {stripped[:40]!r} is not K=V", hint="one K=V a line", code="bad-env-file")
+            raise UserError(
+                f"{path}:{number}: {stripped[:40]!r} is not K=V", hint="one K=V a line", code="bad-env-file"
+            )
         values[key.strip()] = value
     return values
 

@@ -54,7 +54,9 @@ def build(verb: str = "") -> argparse.ArgumentParser:
         epilog=_EPILOG,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="store_const", const="daemon:version", dest="target", help="print the version")
+    parser.add_argument(
+        "--version", action="store_const", const="daemon:version", dest="target", help="print the version"
+    )
     verbs = parser.add_subparsers(metavar="VERB", parser_class=Parser)
     for name, (summary, setup) in VERBS.items():
         if verb in VERBS and verb != name:

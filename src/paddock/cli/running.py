@@ -95,7 +95,9 @@ def _box_for(paddock: Paddock, options: argparse.Namespace) -> Box:
     if options.what in known:
         if options.workspace or options.extra or options.volume:
             raise UserError(
-                f"the box {options.what!r} has its workspace already", hint=f"`paddock run {options.what}`", code="usage"
+                f"the box {options.what!r} has its workspace already",
+                hint=f"`paddock run {options.what}`",
+                code="usage",
             )
         box = paddock.get(options.what)
         if values := words.environment(options):

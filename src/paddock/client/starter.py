@@ -65,7 +65,7 @@ def _start(where: paths.Paths) -> socket.socket:
         if found is not None:
             return found
         time.sleep(0.02)
-    raise _silent(where)
+    raise _stuck(where)
 
 
 def _await(read: int, where: paths.Paths, deadline: float) -> None:
@@ -81,6 +81,14 @@ def _await(read: int, where: paths.Paths, deadline: float) -> None:
     answer = json.loads(data)
     if "error" in answer:
         raise errors.from_wire(answer["error"])
+
+
+def _stuck(where: paths.Paths) -> Unavailable:
+    return Unavailable(
+        f"a daemon holds {where.daemon_lock} but does not answer",
+        hint=f"end it with `kill {fs.FileLock(where.daemon_lock).holder() or 'its pid'}`; boxes keep running",
+        code="daemon-stuck",
+    )
 
 
 def _silent(where: paths.Paths) -> Unavailable:

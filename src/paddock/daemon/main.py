@@ -22,6 +22,7 @@ from paddock.runtime.recovery import recover
 from paddock.store import Store
 
 log = logging.getLogger(__name__)
+_LOOK_S = 5.0
 
 
 def main() -> None:
@@ -62,20 +63,38 @@ async def _live(where: paths.Paths, store: Store, ready: int) -> None:
         await recover(runtime, store)
         listener = fs.bind_unix(where.run, paths.SOCKET)
         listener.listen(128)
+        identity = os.lstat(f"{where.run}/{paths.SOCKET}").st_ino
         server = Server(runtime, listener)
         serving = loop.create_task(server.run(), name="serve")
         _tell(ready, {"ready": True})
         log.info("serving, pid %d, %d boxes", os.getpid(), len(runtime.boxes))
         stopping = loop.create_task(stop.wait(), name="stop")
-        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        moved = loop.create_task(_until_moved(where, identity), name="moved")
+        await asyncio.wait({serving, stopping, moved}, return_when=asyncio.FIRST_COMPLETED)
+        moved.cancel()
         await asyncio.sleep(0)  # the answer to `shutdown` goes out first
         serving.cancel()
         await server.close()
-        os.unlink(f"{where.run}/{paths.SOCKET}")
+        if _is_ours(where, identity):
+            os.unlink(f"{where.run}/{paths.SOCKET}")
     finally:
         await asyncio.gather(warming, return_exceptions=True)
         await runtime.close()
         await launcher.close()
+
+
+def _is_ours(where: paths.Paths, identity: int) -> bool:
+    try:
+        return os.lstat(f"{where.run}/{paths.SOCKET}").st_ino == identity
+    except OSError:
+        return False
+
+
+async def _until_moved(where: paths.Paths, identity: int) -> None:
+    """A daemon whose state was deleted or replaced serves nobody: it ends, and touches nothing of its successor's."""
+    while _is_ours(where, identity):
+        await asyncio.sleep(_LOOK_S)
+    log.warning("the socket is no longer ours; ending")
 
 
 def _tell(ready: int, message: dict[str, object]) -> None:

@@ -222,9 +222,7 @@ class Box:
 
     def set_env(self, values: dict[str, str], unset: Sequence[str] = ()) -> None:
         """Change the environment of the next commands; nothing restarts."""
-        self._info = codec.from_wire(
-            BoxInfo, self._paddock.call("env", box=self.name, set=values, unset=tuple(unset))
-        )
+        self._info = codec.from_wire(BoxInfo, self._paddock.call("env", box=self.name, set=values, unset=tuple(unset)))
 
     def refresh(self) -> BoxInfo:
         self._info = codec.from_wire(BoxInfo, self._paddock.call("inspect", box=self.name))

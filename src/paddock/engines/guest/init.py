@@ -121,6 +121,9 @@ class Init:
             if journal:
                 journal.write(message(refused.reply))
                 journal.close()
+            if request.get("main"):  # nothing else will ever run here
+                client.send(message(refused.reply))
+                os._exit(0)
             raise
         self.processes[process.pid] = process
         if journal:

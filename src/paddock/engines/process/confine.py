@@ -33,12 +33,13 @@ _UNROUTABLE = ("198.51.100.1", 9)  # TEST-NET-2: no sealed namespace has a route
 class Kit:
     """What the launcher prepares once for all boxes."""
 
-    __slots__ = ("filters", "is_root", "landlock_abi")
+    __slots__ = ("filters", "gid", "is_root", "landlock_abi", "uid")
 
-    def __init__(self, filters: tuple[bytes, bytes], landlock_abi: int, *, is_root: bool) -> None:
+    def __init__(self, filters: tuple[bytes, bytes], landlock_abi: int) -> None:
         self.filters = filters
         self.landlock_abi = landlock_abi
-        self.is_root = is_root
+        self.uid, self.gid = os.getuid(), os.getgid()  # a box sees only unmapped ids until it has its maps
+        self.is_root = self.uid == 0
 
 
 def write_file(path: str, text: str) -> None:
@@ -90,10 +91,9 @@ def _map_ids(plan: dict, kit: Kit, _trees: list[int]) -> None:
         kernel.become(0, 0)
         kernel.set_dumpable(True)  # changing ids made us non-dumpable, and /proc/self/* belong to kernel uid 0
         return
-    uid, gid = os.getuid(), os.getgid()
     write_file("/proc/self/setgroups", "deny")
-    write_file("/proc/self/uid_map", f"0 {uid} 1")
-    write_file("/proc/self/gid_map", f"0 {gid} 1")
+    write_file("/proc/self/uid_map", f"0 {kit.uid} 1")
+    write_file("/proc/self/gid_map", f"0 {kit.gid} 1")
 
 
 def _seal_network(_plan: dict, _kit: Kit, _trees: list[int]) -> None:

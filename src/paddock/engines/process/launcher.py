@@ -23,11 +23,10 @@ MAX_FDS = 4
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
-    uid = os.getuid()
-    if uid == 0:
+    if os.getuid() == 0:
         os.setgroups([])
     kernel.join_new_session_keyring()  # one for all boxes: one per box meets the kernel's quota of 200 keys
-    kit = confine.Kit(seccomp.build(), landlock.abi(), is_root=uid == 0)
+    kit = confine.Kit(seccomp.build(), landlock.abi())
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # boxes are reaped by the kernel; the daemon watches pidfds
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     kernel.set_title(b"paddock-init")
