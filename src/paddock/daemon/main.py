@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import os
 import resource
 import signal
 import sys
+from pathlib import Path
 
 from paddock import fs, limits, paths
 from paddock.daemon.server import Server
+from paddock.engines.process import accounting, cgroups
 from paddock.engines.process.bounds import Bounds
 from paddock.engines.process.engine import ProcessEngine
 from paddock.engines.process.warm import Launcher
@@ -20,9 +23,11 @@ from paddock.model import EngineName
 from paddock.runtime import Runtime
 from paddock.runtime.recovery import recover
 from paddock.store import Store
+from paddock.watch import Deadlines, Disk, HostSample, Memory, Watch
 
 log = logging.getLogger(__name__)
 _LOOK_S = 5.0
+_SCAN_ENTRIES, _SCAN_S = 2_000_000, 10.0
 
 
 def main() -> None:
@@ -40,24 +45,26 @@ def main() -> None:
         _log_to(where.daemon_log)
         _raise_file_limit()
         store = Store(where.database)
+        held = Bounds(cgroups.find(_tag(where)))  # forks, so before there are threads
     except PaddockError as error:
         _tell(ready, {"error": error.to_wire()})
         return
     except OSError as error:
         _tell(ready, {"error": Unavailable(f"the daemon cannot start: {error}", code="start").to_wire()})
         return
-    asyncio.run(_live(where, store, ready))
+    asyncio.run(_live(where, store, held, ready))
 
 
-async def _live(where: paths.Paths, store: Store, ready: int) -> None:
+async def _live(where: paths.Paths, store: Store, held: Bounds, ready: int) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     launcher = Launcher(where.daemon_log)
-    bounds = Bounds()
-    engines = {EngineName.PROCESS: ProcessEngine(where.state, launcher, bounds)}
-    runtime = Runtime(where, store, engines, paths.home_directory())
+    engines = {EngineName.PROCESS: ProcessEngine(where.state, launcher, held)}
+    judges = (Deadlines(), Memory(accounting.memory_of), Disk(_disk_of))
+    watch = Watch(judges, lambda: _sample(where), lambda box_id, reason: runtime.condemn(box_id, reason))
+    runtime = Runtime(where, store, engines, paths.home_directory(), watch)
     warming = loop.create_task(launcher.warm_up(), name="warm launcher")
     try:
         await recover(runtime, store)
@@ -66,6 +73,7 @@ async def _live(where: paths.Paths, store: Store, ready: int) -> None:
         identity = os.lstat(f"{where.run}/{paths.SOCKET}").st_ino
         server = Server(runtime, listener)
         serving = loop.create_task(server.run(), name="serve")
+        watching = loop.create_task(watch.run(), name="watch")
         _tell(ready, {"ready": True})
         log.info("serving, pid %d, %d boxes", os.getpid(), len(runtime.boxes))
         stopping = loop.create_task(stop.wait(), name="stop")
@@ -74,6 +82,8 @@ async def _live(where: paths.Paths, store: Store, ready: int) -> None:
         moved.cancel()
         await asyncio.sleep(0)  # the answer to `shutdown` goes out first
         serving.cancel()
+        watching.cancel()
+        await asyncio.gather(serving, watching, return_exceptions=True)
         await server.close()
         if _is_ours(where, identity):
             os.unlink(f"{where.run}/{paths.SOCKET}")
@@ -81,6 +91,19 @@ async def _live(where: paths.Paths, store: Store, ready: int) -> None:
         await asyncio.gather(warming, return_exceptions=True)
         await runtime.close()
         await launcher.close()
+
+
+def _tag(where: paths.Paths) -> str:
+    """Names this installation among others on the machine."""
+    return hashlib.sha256(f"{os.getuid()} {where.state}".encode()).hexdigest()[:10]
+
+
+def _sample(where: paths.Paths) -> HostSample:
+    return HostSample(mem_available=accounting.available(), disk_free=accounting.disk_free(Path(where.state)))
+
+
+def _disk_of(trees: tuple[str, ...]) -> int:
+    return sum(fs.tree_bytes(tree, _SCAN_ENTRIES, _SCAN_S)[0] for tree in trees)
 
 
 def _is_ours(where: paths.Paths, identity: int) -> bool:

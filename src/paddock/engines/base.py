@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from paddock.model import BoxId, BoxSpec, Evidence, LimitReport
+from paddock.watch import WatchedBox
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +54,16 @@ class Engine(Protocol):
         """Find a box that an earlier daemon started; None when it is not running."""
 
     def clean(self, placement: Placement) -> str:
-        """Remove what a dead box left outside its storage; says why it died where the engine knows."""
+        """Remove what a dead box left outside its storage; says why it died where the engine knows. May wait."""
 
     def environment(self, placement: Placement) -> dict[str, str]:
         """The environment every command of the box starts from."""
 
-    def limits(self, placement: Placement) -> tuple[LimitReport, ...]:
+    def limits(self, placement: Placement, *, running: bool) -> tuple[LimitReport, ...]:
         """Each limit and who holds it."""
+
+    def watched(self, placement: Placement, evidence: Evidence) -> WatchedBox:
+        """What the watch must hold because the kernel does not."""
 
     def describe(self, placement: Placement) -> tuple[str, ...]:
         """The exact plan, one operation a line."""

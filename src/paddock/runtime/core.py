@@ -11,7 +11,6 @@ import logging
 import os
 import secrets
 import socket
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
@@ -29,21 +28,23 @@ if TYPE_CHECKING:
 
     from paddock.engines.base import Engine
     from paddock.paths import Paths
+    from paddock.watch import Watch
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 _ENDINGS_KEPT = 1024
-_KILLED = 137
+_KILLED, _TIMED_OUT = 137, 124
 
 
 class Runtime:
-    def __init__(self, paths: Paths, store: Store, engines: dict[EngineName, Engine], home: str) -> None:
+    def __init__(self, paths: Paths, store: Store, engines: dict[EngineName, Engine], home: str, watch: Watch) -> None:
         self.paths = paths
         self.boxes: dict[BoxId, Box] = {}
         self.repairs: list[str] = []  # what recovery found and mended, for doctor
         self._store = store
         self._engines = engines
         self._home = home
+        self._watch = watch
         self._endings: dict[str, Ending] = {}
         # One thread for the store: a slow disk must not stop the event loop, and writes stay in order.
         self._writer = ThreadPoolExecutor(1, "store")
@@ -121,7 +122,8 @@ class Runtime:
         directory = self.directory(box_id)
         try:
             os.mkdir(directory, 0o700)
-            fs.write_atomic(f"{directory}/spec.json", journals.spec_text(spec))
+            if not spec.ephemeral:
+                fs.write_atomic(f"{directory}/spec.json", journals.spec_text(spec))
         except OSError as error:
             raise Unavailable(
                 f"cannot make {directory}: {error.strerror}", hint="free some disk space", code="disk"
@@ -222,17 +224,19 @@ class Runtime:
         box.verdict, box.ending = None, None
         box.ended.clear()
         asyncio.get_running_loop().add_reader(box.handle.pidfd, self._on_exit, box)
+        self._watch.add(self.engine(box).watched(box.placement, box.handle.evidence))
 
     def _on_exit(self, box: Box) -> None:
         assert box.handle is not None
         asyncio.get_running_loop().remove_reader(box.handle.pidfd)
+        self._watch.remove(box.row.id)
         self.later(self._settle(box), f"settle {box.name}")
 
     async def _settle(self, box: Box) -> None:
         """A box's first process is gone: say why, let go, and remove what was only for this run."""
         assert box.handle is not None
         try:
-            reason = self.engine(box).clean(box.placement)
+            reason = await asyncio.to_thread(self.engine(box).clean, box.placement)
         except OSError as error:
             log.warning("cleaning after %s: %s", box.name, error)
             reason = ""
@@ -279,12 +283,12 @@ class Runtime:
             return False
         return True
 
-    def condemn(self, box_id: str, ending: Ending) -> None:
+    def condemn(self, box_id: BoxId, reason: str) -> None:
         """A limit was crossed: end the box, and let everyone who asks know why."""
-        box = self.boxes.get(BoxId(box_id))
+        box = self.boxes.get(box_id)
         if box and box.handle:
-            log.warning("ending %s: %s", box.name, ending.reason)
-            box.verdict = ending
+            log.warning("ending %s: %s", box.name, reason)
+            box.verdict = Ending(reason=reason, exit_code=_TIMED_OUT if reason.startswith("wall") else _KILLED)
             box.handle.kill()
 
     async def ending(self, box_id: str) -> Ending:
@@ -315,6 +319,7 @@ class Runtime:
         """Start a command and hand back its channel; init's answer is the first thing on it."""
         commands.check_user(spec.user)
         await self.start(box)
+        self._watch.set_active(box.row.id, active=True)
         job = commands.new_job_id()
         message = commands.start_message(spec, job, self.environment(box), box.row.spec.workdir)
         channel = self._connect(box)
@@ -391,7 +396,7 @@ class Runtime:
 
     def inspect(self, name: str) -> BoxInfo:
         box = self.find(name)
-        return box.info(self.engine(box).limits(box.placement))
+        return box.info(self.engine(box).limits(box.placement, running=box.handle is not None))
 
     def describe(self, name: str) -> tuple[str, ...]:
         box = self.find(name)
@@ -443,9 +448,3 @@ class Runtime:
             except UserError:
                 continue  # gone meanwhile
         return names
-
-    def age_s(self, box: Box) -> float:
-        """How long a box has been running, on a clock that suspend and time changes do not disturb."""
-        assert box.handle is not None
-        started = box.handle.evidence.start_ticks / os.sysconf("SC_CLK_TCK")
-        return time.clock_gettime(time.CLOCK_BOOTTIME) - started

@@ -18,6 +18,7 @@ from paddock.engines.process import plan as plans
 from paddock.engines.process.warm import Launcher, readable
 from paddock.errors import Unavailable
 from paddock.model import Evidence
+from paddock.watch import WatchedBox
 
 if TYPE_CHECKING:
     from paddock.engines.process.plan import MountOp, Plan
@@ -28,16 +29,16 @@ BOX_ID = 1000  # the user inside a root caller's box
 SOCKET = "init.sock"
 _PLAN_BYTES = 1 << 20
 _TOOLCHAINS_FRESH_S = 5.0
+_ID_MAPS_KEPT = 64
 
 
 class ProcessHandle:
     """A living process box, held by a pidfd."""
 
-    def __init__(self, placement: Placement, evidence: Evidence, pidfd: int, cgroups: bounds.Bounds) -> None:
+    def __init__(self, placement: Placement, evidence: Evidence, pidfd: int) -> None:
         self.evidence = evidence
         self.pidfd = pidfd
         self._placement = placement
-        self._bounds = cgroups
 
     def __repr__(self) -> str:
         return f"<ProcessHandle {self._placement.spec.name} pid {self.evidence.pid}>"
@@ -56,13 +57,14 @@ class ProcessHandle:
 
 
 class ProcessEngine:
-    def __init__(self, state_dir: str, launcher: Launcher, cgroups: bounds.Bounds) -> None:
+    def __init__(self, state_dir: str, launcher: Launcher, held: bounds.Bounds) -> None:
         self._state_dir = state_dir
         self._launcher = launcher
-        self._bounds = cgroups
+        self._bounds = held
         self._uid, self._gid = os.getuid(), os.getgid()
         self._is_root = self._uid == 0
         self._toolchains: dict[tuple[str, str], tuple[float, toolchains.Toolchains]] = {}
+        self._id_maps: dict[tuple[int, ...], int] = {}
 
     def __repr__(self) -> str:
         return f"<ProcessEngine for uid {self._uid}>"
@@ -82,26 +84,26 @@ class ProcessEngine:
                 pid = await self._launcher.clone(*self._maps(placement), theirs.fileno(), listener.fileno())
             pidfd = os.pidfd_open(pid)
             try:
-                handle = ProcessHandle(placement, _evidence(pid), pidfd, self._bounds)
-                self._bounds.attach(placement, pid)
-                await self._confine(ours, plan, placement)
+                handle = ProcessHandle(placement, _evidence(pid), pidfd)
+                # Moving a process between cgroups waits for the whole machine's readers; the box builds itself meanwhile.
+                attached = asyncio.to_thread(self._bounds.attach, placement, pid)
+                await asyncio.gather(attached, self._confine(ours, plan, placement))
             except BaseException:
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
                 os.close(pidfd)
-                self._bounds.remove(placement)
+                await asyncio.to_thread(self._bounds.remove, placement)
                 raise
         return handle
 
     def _prepare_storage(self, placement: Placement) -> None:
-        for name in ("home", "tmp", "run", "journal"):
-            os.makedirs(f"{placement.directory}/{name}", 0o700, exist_ok=True)
-        os.chmod(f"{placement.directory}/tmp", 0o1777)  # noqa: S103  beneath a 0700 directory
-        for name in os.listdir(f"{placement.directory}/tmp"):
-            fs.remove_tree(f"{placement.directory}/tmp/{name}")
-        try:
-            os.unlink(f"{placement.directory}/run/{SOCKET}")
-        except FileNotFoundError:
-            pass
+        """Home and journals stay from run to run, /tmp does not."""
+        for name in ("home", "run", "journal"):
+            _make_directory(f"{placement.directory}/{name}")
+        temporary = f"{placement.directory}/tmp"
+        if not _make_directory(temporary):
+            fs.remove_tree(temporary)
+            _make_directory(temporary)
+        os.chmod(temporary, 0o1777)  # beneath a 0700 directory
 
     def _plan(self, placement: Placement) -> Plan:
         return plans.make(placement.spec, self._ground(placement))
@@ -154,29 +156,27 @@ class ProcessEngine:
 
     async def _open_trees(self, plan: Plan, placement: Placement) -> list[int]:
         trees: list[int] = []
-        maps: dict[tuple[int, ...], int] = {}
         try:
             for op in plan.mounts:
-                if op.op != "bind":
-                    continue
-                tree = kernel.open_tree(op.source)
-                trees.append(tree)
-                if op.owner:
-                    if op.owner not in maps:
-                        maps[op.owner] = await self._id_map(op.owner, placement)
-                    _map_owner(tree, op, maps[op.owner])
+                if op.op == "bind":
+                    trees.append(kernel.open_tree(op.source))
+                    if op.owner:
+                        _map_owner(trees[-1], op, await self._id_map(op.owner, placement.index))
         except BaseException:
             for fd in trees:
                 os.close(fd)
             raise
-        finally:
-            for fd in maps.values():
-                os.close(fd)
         return trees
 
-    async def _id_map(self, owner: tuple[int, ...], placement: Placement) -> int:
-        subordinate = FIRST_SUBORDINATE_ID + placement.index
-        return await self._launcher.id_map(*(_swap(number, subordinate) for number in owner))
+    async def _id_map(self, owner: tuple[int, ...], index: int) -> int:
+        """Kept for the next box in the same position: making one costs a fork."""
+        key = (*owner, index)
+        if key not in self._id_maps:
+            while len(self._id_maps) >= _ID_MAPS_KEPT:
+                os.close(self._id_maps.pop(next(iter(self._id_maps))))
+            subordinate = FIRST_SUBORDINATE_ID + index
+            self._id_maps[key] = await self._launcher.id_map(*(_swap(number, subordinate) for number in owner))
+        return self._id_maps[key]
 
     # -- find again, clean up -------------------------------------------------------------------------------------------
 
@@ -192,7 +192,7 @@ class ProcessEngine:
         if proc.identity(evidence.pid) != (evidence.pid, evidence.start_ticks):
             os.close(pidfd)
             return None
-        return ProcessHandle(placement, evidence, pidfd, self._bounds)
+        return ProcessHandle(placement, evidence, pidfd)
 
     def _ask_identity(self, placement: Placement) -> Evidence | None:
         """A box started just before its daemon died has no record: the kernel says who answers on its socket."""
@@ -245,16 +245,35 @@ class ProcessEngine:
             **found.env,
         }
 
-    def limits(self, placement: Placement) -> tuple[LimitReport, ...]:
-        return self._bounds.report(placement.spec.limits)
+    def limits(self, placement: Placement, *, running: bool) -> tuple[LimitReport, ...]:
+        return self._bounds.report(placement, running=running)
+
+    def watched(self, placement: Placement, evidence: Evidence) -> WatchedBox:
+        wanted = placement.spec.limits
+        age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - evidence.start_ticks / os.sysconf("SC_CLK_TCK")
+        left_s = wanted.wall_s - age_s if wanted.wall_s else None
+        return WatchedBox(
+            id=placement.id,
+            init_pid=evidence.pid,
+            memory_bytes=None if self._bounds.holds_memory() else bounds.memory_bytes(wanted),
+            disk_bytes=wanted.disk_bytes or limits.DISK_BYTES_DEFAULT,
+            paths=(placement.directory,),
+            deadline_s=time.monotonic() + left_s if left_s is not None else None,
+            wall_s=wanted.wall_s or 0.0,
+        )
 
     def describe(self, placement: Placement) -> tuple[str, ...]:
-        self._prepare_preview(placement)
+        for name in ("home", "tmp"):
+            _make_directory(f"{placement.directory}/{name}")
         return self._plan(placement).describe()
 
-    def _prepare_preview(self, placement: Placement) -> None:
-        for name in ("home", "tmp"):
-            os.makedirs(f"{placement.directory}/{name}", 0o700, exist_ok=True)
+
+def _make_directory(path: str) -> bool:
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        return False
+    return True
 
 
 def run_directory(placement: Placement) -> str:

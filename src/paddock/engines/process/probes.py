@@ -126,11 +126,9 @@ def _landlock() -> Probe:
 
 def _cgroups() -> Probe:
     found = cgroups.find("doctor")
-    usable = sorted(name for name, why in found.reasons.items() if not why)
-    missing = {name: why for name, why in found.reasons.items() if why}
-    if not missing:
-        return Probe(name="cgroups", ok=True, detail=", ".join(usable))
-    detail = "; ".join(f"{name}: {why}" for name, why in sorted(missing.items()))
+    if not found.reasons:
+        return Probe(name="cgroups", ok=True, detail=f"can limit {', '.join(found.parents)}")
+    detail = "; ".join(f"{name}: {why}" for name, why in sorted(found.reasons.items()))
     fix = (
         "limits are held per process and watched; for limits by the kernel: systemd-run --user --scope -p Delegate=yes"
     )
