@@ -1,0 +1,45 @@
+"""What a box finds at /run/paddock/bin, first on its PATH: programs that cannot work there say so, and what would."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import Final
+
+from paddock.engines.process import generations
+
+# Each program and the status it is known to fail with.
+PROGRAMS: Final = {
+    "sudo": 1,
+    "su": 1,
+    "doas": 1,
+    "apt": 100,
+    "apt-get": 100,
+    "dnf": 1,
+    "yum": 1,
+    "apk": 1,
+    "pacman": 1,
+    "zypper": 1,
+    "snap": 1,
+}
+_SCRIPT: Final = """\
+#!/bin/sh
+echo "error: {name} is not available in a process box" >&2
+echo "hint: a template has it: paddock run -t base ..." >&2
+exit {status}
+"""
+
+
+def prepare(directory: str) -> str:
+    """The directory to bind read-only at /run/paddock; written at the first call of a boot, then only looked up."""
+    scripts = {name: _SCRIPT.format(name=name, status=status).encode() for name, status in PROGRAMS.items()}
+    digest = hashlib.sha256(repr(scripts).encode()).hexdigest()
+    return generations.publish(directory, digest, lambda target: _fill(target, scripts))
+
+
+def _fill(target: str, scripts: dict[str, bytes]) -> None:
+    bin_directory = os.path.join(target, "bin")
+    os.mkdir(bin_directory)
+    for name, script in scripts.items():
+        generations.write(os.path.join(bin_directory, name), script, 0o755)
+    os.chmod(bin_directory, 0o755)
