@@ -1,4 +1,6 @@
-"""Entry of `./paddock` and `python -m paddock`. Written so that an old Python can read it and hand over to a newer one."""
+"""Entry of `./paddock` and `python -m paddock`. An older Python can read it too, and hands over to a newer one."""
+
+from __future__ import annotations
 
 import os
 import sys
@@ -6,7 +8,7 @@ import sys
 NEEDED = (3, 11)
 
 
-def newer_python():
+def newer_python() -> str | None:
     for minor in range(20, NEEDED[1] - 1, -1):
         for directory in os.environ.get("PATH", "").split(":"):
             candidate = os.path.join(directory, "python3.%d" % minor)
@@ -15,7 +17,7 @@ def newer_python():
     return None
 
 
-def start():
+def start() -> None:
     if sys.version_info < NEEDED:
         found = newer_python()
         if found is None:

@@ -6,13 +6,13 @@ KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
 
-# -- frames (docs/frames.md) ------------------------------------------------------------------------------------------
+# -- frames (docs/frames.md) -------------------------------------------------------------------------------------------
 FRAME_DATA_BYTES = 64 * KIB  # one read of a pipe; larger gains nothing, smaller costs wake-ups
 FRAME_MESSAGE_BYTES = 1 * MIB  # a request with a full environment (128 KiB strings) fits; a bomb does not
 FRAME_NESTING = 32  # levels of a message; a spec needs five, and a value from a peer must be safe to walk and to print
 CHANNEL_BUFFER_BYTES = 256 * KIB  # unsent bytes per stream before the writer is paused
 
-# -- names and requests -----------------------------------------------------------------------------------------------
+# -- names and requests ------------------------------------------------------------------------------------------------
 NAME_CHARS = 64
 ARGV_BYTES = 512 * KIB
 ENV_ENTRIES = 1024
@@ -28,29 +28,29 @@ INOTIFY_WATCHES = 65536
 MEMORY_FRACTION_DEFAULT = 0.75  # of the machine; one box alone cannot take all of it
 NICE = 5  # the host stays responsive without a cpu controller
 
-# -- box file systems -------------------------------------------------------------------------------------------------
+# -- box file systems --------------------------------------------------------------------------------------------------
 SHM_BYTES = 256 * MIB
 RUN_BYTES = 16 * MIB
 ROOT_TMPFS_BYTES = 1 * MIB  # holds only directories and symlinks
 
-# -- journals ---------------------------------------------------------------------------------------------------------
+# -- journals ----------------------------------------------------------------------------------------------------------
 JOURNAL_BYTES = 64 * MIB  # per job, in two halves: the older one is dropped when the newer is full
 JOBS_KEPT_PER_BOX = 64
 
-# -- time -------------------------------------------------------------------------------------------------------------
+# -- time --------------------------------------------------------------------------------------------------------------
 START_TIMEOUT_S = 20.0  # a box that is not ready by then is killed
 STOP_GRACE_S = 5.0
 DAEMON_START_TIMEOUT_S = 15.0
 WATCH_INTERVAL_S = 0.25
 DRAIN_AFTER_EXIT_S = 0.25  # how long output held open by a background child is still read
 
-# -- host safety floors -----------------------------------------------------------------------------------------------
+# -- host safety floors ------------------------------------------------------------------------------------------------
 DISK_FLOOR_BYTES = 512 * MIB  # below this free space, the boxes that grow are stopped
 MEMORY_FLOOR_BYTES = 384 * MIB
 WATCH_STEP_BYTES = 64 * MIB  # boxes are accounted again only after the host lost this much
 SOCKET_SCAN_ENTRIES = 200_000  # how much of a workspace is walked for sockets bound with a relative name
 
-# -- daemon -----------------------------------------------------------------------------------------------------------
+# -- daemon ------------------------------------------------------------------------------------------------------------
 DAEMON_LOG_BYTES = 4 * MIB
 CONNECTIONS_MAX = 4096
 BOXES_MAX = 10_000

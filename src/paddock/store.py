@@ -91,7 +91,7 @@ class Store:
                 code="newer-schema",
             )
 
-    # -- boxes --------------------------------------------------------------------------------------------------------
+    # -- boxes ---------------------------------------------------------------------------------------------------------
 
     def add(self, box_id: BoxId, spec: BoxSpec, created_at: str = "") -> BoxRow:
         """Insert a box under the lowest free position; the caller has made sure the name is free."""
@@ -141,7 +141,7 @@ class Store:
                     damaged.append(Damage(id=str(values[0]), name=str(values[1]), problem=str(error)))
         return rows, damaged
 
-    # -- jobs ---------------------------------------------------------------------------------------------------------
+    # -- jobs ----------------------------------------------------------------------------------------------------------
 
     def add_job(self, box_id: str, job: JobRow) -> None:
         with self._transaction():

@@ -68,7 +68,7 @@ def _marker(cut_chars: int) -> str:
     return f"...[+{cut_chars}]"
 
 
-# -- sizes ------------------------------------------------------------------------------------------------------------
+# -- sizes -------------------------------------------------------------------------------------------------------------
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _SIZE = r"([0-9]{1,18})(?:\.([0-9]{1,9}))?(?:[bB]|([kmgtKMGT])(?:[iI][bB])?)?"
 _SIZE_LIMIT_BYTES = 1 << 60
@@ -104,7 +104,7 @@ def _bad_size(text: str) -> UserError:
     return UserError(message, hint="use bytes or a unit: 1024, 512m, 2g, 1.5GiB", code="bad-size")
 
 
-# -- durations --------------------------------------------------------------------------------------------------------
+# -- durations ---------------------------------------------------------------------------------------------------------
 _PARTS_S = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _SECONDS = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
 _DURATION = rf"(?=.)(?:([0-9]{{1,9}})d)?(?:([0-9]{{1,9}})h)?(?:([0-9]{{1,9}})m)?(?:({_SECONDS})s)?"
@@ -135,7 +135,7 @@ def parse_duration(text: str) -> float:
     return sum(float(count) * length_s for count, length_s in zip(match.groups("0"), _PARTS_S.values(), strict=True))
 
 
-# -- tables -----------------------------------------------------------------------------------------------------------
+# -- tables ------------------------------------------------------------------------------------------------------------
 def table(rows: Iterable[Sequence[str]], header: Sequence[str]) -> str:
     """Aligned columns two spaces apart, one line per row, no trailing newline; an empty cell shows as '-'."""
     lines = [[neutralise(cell) or "-" for cell in row] for row in (header, *rows)]

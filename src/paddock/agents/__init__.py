@@ -36,5 +36,5 @@ def find(name: str) -> Agent:
         data = tomllib.load(file)
     unknown = set(data) - _KEYS
     if unknown:
-        raise UserError(f"unknown key {sorted(unknown)[0]!r} in agent {name!r}", code="unknown-key")
+        raise UserError(f"unknown key {min(unknown)!r} in agent {name!r}", code="unknown-key")
     return Agent(name=data["name"], interactive=tuple(data["interactive"]), fallback=tuple(data["fallback"]))

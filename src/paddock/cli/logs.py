@@ -82,9 +82,7 @@ class _Printer:
         later = sorted(number for number in headers if number is not None and number > self._sequence)
         if not later:
             return headers.get(self._sequence)
-        if self._sequence >= 0 and later[0] > self._sequence + 1:
-            print("[older output was dropped]", file=sys.stderr)
-        elif self._sequence < 0 and later[0] > 0:
+        if later[0] > self._sequence + 1:
             print("[older output was dropped]", file=sys.stderr)
         self._sequence, self._offset, self._decoder = later[0], 0, frames.Decoder()
         return headers[self._sequence]

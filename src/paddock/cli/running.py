@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import argparse
 
     from paddock.client import Box, Command
+    from paddock.model import BoxRequest
 
 
 def run(options: argparse.Namespace) -> int:
@@ -51,10 +52,7 @@ def _run_command(paddock: Paddock, options: argparse.Namespace) -> int:
     return _start(paddock, box, spec, options)
 
 
-def _new_or_named(paddock: Paddock, request: object) -> Box:
-    from paddock.model import BoxRequest
-
-    assert isinstance(request, BoxRequest)
+def _new_or_named(paddock: Paddock, request: BoxRequest) -> Box:
     known = {info.name for info in paddock.ls()}
     if request.name in known:
         return paddock.get(request.name)

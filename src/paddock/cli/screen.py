@@ -28,7 +28,7 @@ HELD_CHARS = 8192  # the longest title or link that passes; terminals themselves
 CSI_CHARS = 256  # the longest colour sequences seen in the wild have 60
 SWALLOW_CHARS = 1 << 20  # a dropped image is a few hundred KiB; a log after a lost terminator must show again
 
-# -- what passes ------------------------------------------------------------------------------------------------------
+# -- what passes -------------------------------------------------------------------------------------------------------
 # ESC sequences: save and restore, keypad, index, tab stop, reset, double size, UTF-8 on, character sets. Left out:
 # ESC Z (identify), ESC % @ (UTF-8 off: C1 bytes would hide inside text), ESC G Q of rxvt (answers with a newline,
 # CVE-2021-33477), ESC SP G (8-bit answers).
@@ -75,7 +75,7 @@ _OSCS = {
 _OSC = re.compile(r"(0|[1-9][0-9]{0,3})(?:;(.*))?")
 _PAYLOAD = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]*")
 
-# -- how it is read ---------------------------------------------------------------------------------------------------
+# -- how it is read ----------------------------------------------------------------------------------------------------
 # Bytes are decoded with surrogateescape: U+0080..9F is a C1 control spelled in UTF-8, U+DC80..DC9F one spelled raw.
 # CAN alone is dropped too: a ZMODEM header begins with it and some terminals then offer a file transfer.
 _SPECIAL = re.compile(r"[\x05\x18\x1b\x80-\x9f\udc80-\udc9f]")
@@ -280,7 +280,7 @@ def _csi_passes(sequence: str) -> bool:
     return not any(f"{key}{number}" in _SET_NEVER for number in numbers)
 
 
-# -- afterwards -------------------------------------------------------------------------------------------------------
+# -- afterwards --------------------------------------------------------------------------------------------------------
 RESTORE = (
     b"\x1b\\\x1b[?2026l"  # close a string that a killed writer left open; end a synchronised update
     b"\x1b7\x1b[?1049l"  # leave the alternate screen; saved first, so the cursor stays put if there is none to leave
@@ -295,7 +295,7 @@ RESTORE = (
 )
 _RESTORE_COLOURS = b"\x1b]104\x1b\\\x1b]105\x1b\\" + b"".join(b"\x1b]%d\x1b\\" % n for n in range(110, 120))
 
-# -- keys -------------------------------------------------------------------------------------------------------------
+# -- keys --------------------------------------------------------------------------------------------------------------
 # A box may switch the keyboard to the kitty protocol or xterm's modifyOtherKeys; ctrl-p is then an escape sequence with
 # modifier 5 (69, 133, 197 with caps lock, num lock), and releases and bare modifier keys come in between.
 _CONTROL = rb"(?:5|69|133|197)"

@@ -124,7 +124,7 @@ def stdin_frames(data: bytes) -> bytes:
     return bytes(out)
 
 
-def box_request(  # noqa: PLR0913
+def box_request(
     *,
     workspace: str,
     name: str = "",

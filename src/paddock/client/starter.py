@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 import time
 
 from paddock import errors, fs, paths
 from paddock.errors import Unavailable
 from paddock.limits import DAEMON_START_TIMEOUT_S
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
 
 _KEPT = ("HOME", "PATH", "LANG", "PADDOCK_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR")
 _BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); from paddock.daemon.main import main; main()"

@@ -1,11 +1,11 @@
-"""The daemon's verbs: name, arguments, one runtime call, result. Arguments are parsed strictly into a dataclass first."""
+"""The daemon's verbs: name, arguments, one runtime call, result. Arguments become a dataclass, strictly, first."""
 
 from __future__ import annotations
 
 import os
 import signal
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from paddock import codec
 from paddock._version import VERSION
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from paddock.runtime import Runtime
     from paddock.runtime.box import Box
 
-    Verb = Callable[[Runtime, object], Awaitable["Answer"]]
+    Verb = Callable[[Runtime, Any], Awaitable["Answer"]]  # Any: the dataclass beside it in VERBS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,8 +63,13 @@ async def _live(where: paths.Paths, store: Store, held: Bounds, ready: int) -> N
     launcher = Launcher(where.daemon_log)
     engines = {EngineName.PROCESS: ProcessEngine(where.state, launcher, held)}
     judges = (Deadlines(), Memory(accounting.memory_of), Disk(_disk_of))
-    watch = Watch(judges, lambda: _sample(where), lambda box_id, reason: runtime.condemn(box_id, reason))
-    runtime = Runtime(where, store, engines, paths.home_directory(), watch)
+    runtime = Runtime(
+        where,
+        store,
+        engines,
+        paths.home_directory(),
+        lambda on_verdict: Watch(judges, lambda: _sample(where), on_verdict),
+    )
     warming = loop.create_task(launcher.warm_up(), name="warm launcher")
     try:
         await recover(runtime, store)
@@ -73,7 +78,7 @@ async def _live(where: paths.Paths, store: Store, held: Bounds, ready: int) -> N
         identity = os.lstat(f"{where.run}/{paths.SOCKET}").st_ino
         server = Server(runtime, listener)
         serving = loop.create_task(server.run(), name="serve")
-        watching = loop.create_task(watch.run(), name="watch")
+        watching = loop.create_task(runtime.watch.run(), name="watch")
         _tell(ready, {"ready": True})
         log.info("serving, pid %d, %d boxes", os.getpid(), len(runtime.boxes))
         stopping = loop.create_task(stop.wait(), name="stop")
@@ -115,7 +120,7 @@ def _is_ours(where: paths.Paths, identity: int) -> bool:
 
 async def _until_moved(where: paths.Paths, identity: int) -> None:
     """A daemon whose state was deleted or replaced serves nobody: it ends, and touches nothing of its successor's."""
-    while _is_ours(where, identity):
+    while _is_ours(where, identity):  # noqa: ASYNC110  nothing tells us of a deleted directory
         await asyncio.sleep(_LOOK_S)
     log.warning("the socket is no longer ours; ending")
 

@@ -120,4 +120,4 @@ async def _send(sock: socket.socket, message: Message, fds: tuple[int, ...]) -> 
 def _is_same_user(sock: socket.socket) -> bool:
     credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("iII"))
     _, uid, _ = struct.unpack("iII", credentials)
-    return uid == os.getuid()
+    return bool(uid == os.getuid())

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import socket
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from paddock.model import BoxId, BoxSpec, Evidence, LimitReport
-from paddock.watch import WatchedBox
+
+if TYPE_CHECKING:
+    import socket
+
+    from paddock.watch import WatchedBox
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

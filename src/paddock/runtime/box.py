@@ -42,7 +42,7 @@ class Box:
 
     @property
     def state(self) -> BoxState:
-        return BoxState.RUNNING if self.handle else self.row.state
+        return BoxState.RUNNING if self.handle is not None else self.row.state
 
     @property
     def placement(self) -> Placement:
@@ -56,13 +56,13 @@ class Box:
             agent=spec.agent,
             engine=spec.engine,
             state=self.state,
-            reason="" if self.handle else self.row.reason,
+            reason="" if self.handle is not None else self.row.reason,
             workspace=spec.workspace,
             mounts=spec.mounts,
             env_names=tuple(sorted(spec.env)),
             workdir=spec.workdir,
             ephemeral=spec.ephemeral,
             created_at=self.row.created_at,
-            pid=self.handle.evidence.pid if self.handle else None,
+            pid=self.handle.evidence.pid if self.handle is not None else None,
             limits=limits,
         )

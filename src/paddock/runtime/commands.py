@@ -13,6 +13,8 @@ from paddock import frames, limits
 from paddock.errors import PaddockError, Unavailable, UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from paddock.frames import Message
     from paddock.model import ExecSpec
 
@@ -57,7 +59,7 @@ def journal_paths(directory: str, job: str) -> tuple[str, str]:
 
 
 @contextlib.contextmanager
-def journal_files(directory: str, job: str):  # noqa: ANN201
+def journal_files(directory: str, job: str) -> Iterator[list[int]]:
     """Two fresh files for init to write; closed here when it has them."""
     fds: list[int] = []
     try:

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import os
 import secrets
-import socket
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
@@ -24,11 +23,14 @@ from paddock.runtime.normalise import normalise
 from paddock.store import JobRow, Store, now
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import socket
+    from collections.abc import Callable, Coroutine, Mapping
 
-    from paddock.engines.base import Engine
+    from paddock.engines.base import Engine, Handle
     from paddock.paths import Paths
     from paddock.watch import Watch
+
+    MakeWatch = Callable[[Callable[[BoxId, str], None]], Watch]
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -37,14 +39,16 @@ _KILLED, _TIMED_OUT = 137, 124
 
 
 class Runtime:
-    def __init__(self, paths: Paths, store: Store, engines: dict[EngineName, Engine], home: str, watch: Watch) -> None:
+    def __init__(
+        self, paths: Paths, store: Store, engines: Mapping[EngineName, Engine], home: str, make_watch: MakeWatch
+    ) -> None:
         self.paths = paths
         self.boxes: dict[BoxId, Box] = {}
         self.repairs: list[str] = []  # what recovery found and mended, for doctor
         self._store = store
         self._engines = engines
         self._home = home
-        self._watch = watch
+        self.watch = make_watch(self.condemn)
         self._endings: dict[str, Ending] = {}
         # One thread for the store: a slow disk must not stop the event loop, and writes stay in order.
         self._writer = ThreadPoolExecutor(1, "store")
@@ -53,13 +57,13 @@ class Runtime:
     def __repr__(self) -> str:
         return f"<Runtime {len(self.boxes)} boxes>"
 
-    # -- plumbing -----------------------------------------------------------------------------------------------------
+    # -- plumbing ------------------------------------------------------------------------------------------------------
 
     async def write(self, action: Callable[..., T], *args: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._writer, action, *args)
 
-    def later(self, coroutine: object, name: str) -> None:
-        task = asyncio.get_running_loop().create_task(coroutine, name=name)  # type: ignore[arg-type]
+    def later(self, coroutine: Coroutine[None, None, None], name: str) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._settled)
 
@@ -73,7 +77,7 @@ class Runtime:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for box in self.boxes.values():
-            if box.handle:
+            if box.handle is not None:
                 asyncio.get_running_loop().remove_reader(box.handle.pidfd)
                 box.handle.close()
         self._writer.shutdown()
@@ -85,14 +89,14 @@ class Runtime:
     def directory(self, box_id: str) -> str:
         return f"{self.paths.boxes}/{box_id}"
 
-    # -- finding ------------------------------------------------------------------------------------------------------
+    # -- finding -------------------------------------------------------------------------------------------------------
 
     def find(self, name: str) -> Box:
         """By name, or by an unambiguous beginning of the id."""
         for box in self.boxes.values():
-            if box.name == name or box.row.id == name:
+            if name in {box.name, box.row.id}:
                 return box
-        near = [box for box in self.boxes.values() if len(name) >= 4 and box.row.id.startswith(name)]  # noqa: PLR2004
+        near = [box for box in self.boxes.values() if len(name) >= 4 and box.row.id.startswith(name)]
         if len(near) == 1:
             return near[0]
         raise UserError(f"no box named {name[:80]!r}", hint="`paddock ls` lists them", code="no-box")
@@ -106,7 +110,7 @@ class Runtime:
                 return box
         return None
 
-    # -- create, open, remove -----------------------------------------------------------------------------------------
+    # -- create, open, remove ------------------------------------------------------------------------------------------
 
     async def create(self, request: BoxRequest) -> Box:
         if len(self.boxes) >= limits.BOXES_MAX:
@@ -170,7 +174,7 @@ class Runtime:
     async def remove(self, name: str, *, force: bool) -> None:
         box = self.find(name)
         async with box.lock:
-            if box.handle and not force:
+            if box.handle is not None and not force:
                 raise UserError(
                     f"the box {box.name!r} is running",
                     hint=f"stop it first, or `paddock rm -f {box.name}`",
@@ -193,7 +197,7 @@ class Runtime:
             return
         self.later(asyncio.to_thread(fs.remove_tree, moved), "empty trash")
 
-    # -- start and stop -----------------------------------------------------------------------------------------------
+    # -- start and stop ------------------------------------------------------------------------------------------------
 
     async def start(self, box: Box) -> None:
         async with box.lock:
@@ -217,19 +221,18 @@ class Runtime:
             raise
         self.hold(box, handle)
 
-    def hold(self, box: Box, handle: object) -> None:
+    def hold(self, box: Box, handle: Handle) -> None:
         """From here on the box's end is noticed."""
-        box.handle = handle  # type: ignore[assignment]
-        assert box.handle is not None
+        box.handle = handle
         box.verdict, box.ending = None, None
         box.ended.clear()
-        asyncio.get_running_loop().add_reader(box.handle.pidfd, self._on_exit, box)
-        self._watch.add(self.engine(box).watched(box.placement, box.handle.evidence))
+        asyncio.get_running_loop().add_reader(handle.pidfd, self._on_exit, box)
+        self.watch.add(self.engine(box).watched(box.placement, handle.evidence))
 
     def _on_exit(self, box: Box) -> None:
         assert box.handle is not None
         asyncio.get_running_loop().remove_reader(box.handle.pidfd)
-        self._watch.remove(box.row.id)
+        self.watch.remove(box.row.id)
         self.later(self._settle(box), f"settle {box.name}")
 
     async def _settle(self, box: Box) -> None:
@@ -269,7 +272,7 @@ class Runtime:
         box.verdict = box.verdict or Ending(reason="", exit_code=_KILLED)
         if grace_s > 0 and await self._asked_to_end(box, grace_s):
             return
-        if box.handle:
+        if box.handle is not None:
             box.handle.kill()
         await box.ended.wait()
 
@@ -286,7 +289,7 @@ class Runtime:
     def condemn(self, box_id: BoxId, reason: str) -> None:
         """A limit was crossed: end the box, and let everyone who asks know why."""
         box = self.boxes.get(box_id)
-        if box and box.handle:
+        if box and box.handle is not None:
             log.warning("ending %s: %s", box.name, reason)
             box.verdict = Ending(reason=reason, exit_code=_TIMED_OUT if reason.startswith("wall") else _KILLED)
             box.handle.kill()
@@ -301,7 +304,7 @@ class Runtime:
                 return Ending(reason="its connection broke while the box runs on", exit_code=125)
         return self._endings.get(box_id, Ending(reason="", exit_code=_KILLED))
 
-    # -- commands -----------------------------------------------------------------------------------------------------
+    # -- commands ------------------------------------------------------------------------------------------------------
 
     async def run(self, request: BoxRequest, spec: ExecSpec) -> tuple[Box, str, socket.socket]:
         """An ephemeral box around one command."""
@@ -319,7 +322,7 @@ class Runtime:
         """Start a command and hand back its channel; init's answer is the first thing on it."""
         commands.check_user(spec.user)
         await self.start(box)
-        self._watch.set_active(box.row.id, active=True)
+        self.watch.set_active(box.row.id, active=True)
         job = commands.new_job_id()
         message = commands.start_message(spec, job, self.environment(box), box.row.spec.workdir)
         channel = self._connect(box)
@@ -366,7 +369,7 @@ class Runtime:
 
     async def session(self, box: Box, spec: ExecSpec) -> tuple[str, socket.socket]:
         """Re-attach to the box's waiting terminal session, or start one."""
-        if box.handle and spec.tty:
+        if box.handle is not None and spec.tty:
             with self._connect(box) as channel:
                 rows = (await commands.ask(channel, {"op": "list"})).get("processes")
             for row in rows if isinstance(rows, list) else []:
@@ -392,7 +395,7 @@ class Runtime:
             box.row = await self.write(self._store.set_spec, box.row, spec)
             fs.write_atomic(f"{box.directory}/spec.json", journals.spec_text(spec))
 
-    # -- looking ------------------------------------------------------------------------------------------------------
+    # -- looking -------------------------------------------------------------------------------------------------------
 
     def inspect(self, name: str) -> BoxInfo:
         box = self.find(name)
@@ -426,12 +429,12 @@ class Runtime:
         if not chosen:
             what = f"job {job!r}" if job else "journalled command"
             raise UserError(
-                f"the box {box.name!r} has no {what}", hint="`paddock logs` shows detached ones", code="no-job"
+                f"the box {box.name!r} has no {what}", hint=f"`paddock logs --list {box.name}`", code="no-job"
             )
         row = chosen[-1]
         return self._job_info(box, row), journals.open_files(box.directory, row.id)
 
-    # -- many ---------------------------------------------------------------------------------------------------------
+    # -- many ----------------------------------------------------------------------------------------------------------
 
     async def prune(self) -> list[str]:
         """Remove every box that is not running and has nothing to lose a user would miss: stopped, failed, ephemeral."""

@@ -1,4 +1,4 @@
-"""Rebuilds a damaged database from the boxes on disk. Nothing is thrown away: the old file is kept beside the new one."""
+"""Rebuilds a damaged database from the boxes on disk. Nothing is thrown away: the old file stays beside the new one."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ async def recover(runtime: Runtime, store: Store) -> None:
 async def _revive(runtime: Runtime, store: Store, box: Box) -> None:
     engine = runtime.engine(box)
     running = box.row.state is BoxState.RUNNING
-    if not running and not os.path.lexists(f"{box.directory}/run/init.sock"):
+    if not running and not _has_socket(box):
         if box.row.spec.ephemeral:
             await _drop(runtime, store, box, "its run never began")
         return
@@ -68,3 +68,7 @@ def _clear_strays(runtime: Runtime, known: set[str]) -> None:
 def _empty(trash: str) -> None:
     for name in os.listdir(trash):
         fs.remove_tree(f"{trash}/{name}")
+
+
+def _has_socket(box: Box) -> bool:
+    return os.path.lexists(f"{box.directory}/run/init.sock")

@@ -57,7 +57,7 @@ class AsyncPaddock:
             os.close(fd)
         return result
 
-    async def run(  # noqa: PLR0913
+    async def run(
         self,
         argv: Sequence[str],
         *,
@@ -77,7 +77,7 @@ class AsyncPaddock:
     async def start_run(self, request: BoxRequest, spec: ExecSpec) -> AsyncCommand:
         return await self.command("run", request=request, exec=spec)
 
-    async def create(  # noqa: PLR0913
+    async def create(
         self,
         name: str = "",
         *,
@@ -166,7 +166,7 @@ class AsyncBox:
             raise UserError(f"the box {self.name!r} was not looked up", hint="call refresh() first", code="usage")
         return self._info
 
-    async def exec(  # noqa: PLR0913
+    async def exec(
         self,
         argv: Sequence[str],
         *,

@@ -52,7 +52,7 @@ class AsyncFiles:
         finally:
             await channel.close()
 
-    async def write(  # noqa: PLR0913
+    async def write(
         self, path: str, data: bytes, *, mode: int = 0o644, append: bool = False, parents: bool = True
     ) -> None:
         channel = await self.writer(path, mode=mode, append=append, parents=parents)

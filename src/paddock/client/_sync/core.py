@@ -57,7 +57,7 @@ class Paddock:
             os.close(fd)
         return result
 
-    def run(  # noqa: PLR0913
+    def run(
         self,
         argv: Sequence[str],
         *,
@@ -77,7 +77,7 @@ class Paddock:
     def start_run(self, request: BoxRequest, spec: ExecSpec) -> Command:
         return self.command("run", request=request, exec=spec)
 
-    def create(  # noqa: PLR0913
+    def create(
         self,
         name: str = "",
         *,
@@ -166,7 +166,7 @@ class Box:
             raise UserError(f"the box {self.name!r} was not looked up", hint="call refresh() first", code="usage")
         return self._info
 
-    def exec(  # noqa: PLR0913
+    def exec(
         self,
         argv: Sequence[str],
         *,
@@ -222,7 +222,9 @@ class Box:
 
     def set_env(self, values: dict[str, str], unset: Sequence[str] = ()) -> None:
         """Change the environment of the next commands; nothing restarts."""
-        self._info = codec.from_wire(BoxInfo, self._paddock.call("env", box=self.name, set=values, unset=tuple(unset)))
+        self._info = codec.from_wire(
+            BoxInfo, self._paddock.call("env", box=self.name, set=values, unset=tuple(unset))
+        )
 
     def refresh(self) -> BoxInfo:
         self._info = codec.from_wire(BoxInfo, self._paddock.call("inspect", box=self.name))

@@ -52,7 +52,7 @@ class Files:
         finally:
             channel.close()
 
-    def write(  # noqa: PLR0913
+    def write(
         self, path: str, data: bytes, *, mode: int = 0o644, append: bool = False, parents: bool = True
     ) -> None:
         channel = self.writer(path, mode=mode, append=append, parents=parents)

@@ -58,7 +58,7 @@ class Command:
         if self.tracked:
             init.loop.at(time.monotonic() + float(request["timeout_s"]), self._expire)
 
-    # -- start --------------------------------------------------------------------------------------------------------
+    # -- start ---------------------------------------------------------------------------------------------------------
 
     def _start(self, request: Request) -> int:
         env = {str(key): str(value) for key, value in request["env"].items()}
@@ -119,7 +119,7 @@ class Command:
     def resize(fd: int, size: dict[str, int]) -> None:
         fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", int(size["rows"]), int(size["cols"]), 0, 0))
 
-    # -- clients ------------------------------------------------------------------------------------------------------
+    # -- clients -------------------------------------------------------------------------------------------------------
 
     def attach(self, client: Connection) -> None:
         self.clients.append(client)
@@ -175,7 +175,7 @@ class Command:
         except PermissionError as error:
             raise Refused("io", "signal refused", error.errno) from error
 
-    # -- bytes --------------------------------------------------------------------------------------------------------
+    # -- bytes ---------------------------------------------------------------------------------------------------------
 
     def update(self) -> None:
         stalled = any(client.pending > HIGH_BYTES for client in self.clients)
@@ -189,7 +189,10 @@ class Command:
             self.init.loop.want(self._stdin_fd, mask, self._stdin_ready)
 
     def _reader(self, fd: int) -> Handler:
-        return lambda _events: self._read(fd)
+        def ready(_events: int) -> None:
+            self._read(fd)
+
+        return ready
 
     def _stdin_ready(self, events: int) -> None:
         fd = self._stdin_fd
@@ -253,7 +256,7 @@ class Command:
         os.close(fd)
         self._maybe_finish()
 
-    # -- the end ------------------------------------------------------------------------------------------------------
+    # -- the end -------------------------------------------------------------------------------------------------------
 
     def reaped(self, status: int) -> None:
         self.status = status

@@ -27,7 +27,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class Watch:
     """inotify on one directory, or on a tree, as a stream of change messages."""
 
-    _EVENTS = {0x2: "write", 0x4: "chmod", 0x40: "rename", 0x80: "rename", 0x100: "create", 0x200: "remove"}
+    _EVENTS = ((0x2, "write"), (0x4, "chmod"), (0x40, "rename"), (0x80, "rename"), (0x100, "create"), (0x200, "remove"))
     _ISDIR, _CREATE = 0x40000000, 0x100
 
     def __init__(self, client: Connection, path: str, *, recursive: bool) -> None:
@@ -89,7 +89,7 @@ class Watch:
                 self._add(path)
             except OSError:
                 pass  # gone again already
-        for bit, word in self._EVENTS.items():
+        for bit, word in self._EVENTS:
             if mask & bit:
                 if self._client.pending > HIGH_BYTES:
                     return  # a client that does not read loses events rather than our memory

@@ -90,7 +90,7 @@ class Init:
         if process.main and not any(client.command is process for client in self.connections):
             os._exit(0)
 
-    # -- requests -----------------------------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------------------------------
 
     def request(self, client: Connection, request: Request, fds: list[int]) -> None:
         if not isinstance(request, dict):

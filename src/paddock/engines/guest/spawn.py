@@ -46,8 +46,8 @@ def tracked(program: str, argv: list[str], env: dict[str, str], inner: list[int 
             _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             os.setsid()
             signal.set_wakeup_fd(-1)
-            for number in _CAUGHT:
-                signal.signal(number, signal.SIG_DFL)
+            for caught in _CAUGHT:
+                signal.signal(caught, signal.SIG_DFL)
             fds = [os.open(inner[0], os.O_RDWR)] * 3 if isinstance(inner[0], str) else [int(fd) for fd in inner]
             for number, fd in enumerate(fds):
                 os.dup2(fd, number)
@@ -82,7 +82,8 @@ def _parents() -> dict[int, int]:
 
 def _descendants(root: int) -> list[int]:
     parents = _parents()
-    found, frontier = [], {root}
+    found: list[int] = []
+    frontier = {root}
     while frontier:
         frontier = {pid for pid, parent in parents.items() if parent in frontier}
         found += frontier

@@ -36,7 +36,7 @@ READABLE = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR
 WRITABLE = select.EPOLLOUT
 
 
-class Refused(Exception):  # noqa: N818
+class Refused(Exception):
     """A request that cannot be served; becomes an error message on the wire."""
 
     def __init__(self, code: str, message: str, number: int | None = None) -> None:
@@ -250,7 +250,7 @@ class Connection:
         except OSError as error:
             os.close(self.sink)
             self.sink = None
-            raise Refused("io", error.strerror, error.errno) from error
+            raise Refused("io", error.strerror or "i/o error", error.errno) from error
         self.sink = None
         self.send(message({"event": "done"}))
 

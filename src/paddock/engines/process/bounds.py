@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from paddock import limits, text
 from paddock.errors import Unavailable
-from paddock.model import Enforcement, LimitReport, Limits
+from paddock.model import LimitReport, Limits
 
 if TYPE_CHECKING:
     from paddock.engines.base import Placement

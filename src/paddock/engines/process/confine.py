@@ -2,8 +2,8 @@
 
 Theory. The process sits in user namespace A, which owns every other namespace of the box and in which it has all
 capabilities. It builds the box's world with them, then enters a nested user namespace B that owns nothing, and drops
-everything. Whatever happens later in B, even with all of B's capabilities, cannot touch what A owns: mounts, the network,
-the host name. Kernel uid 0 is in neither map.
+everything. Whatever happens later in B, even with all of B's capabilities, cannot touch what A owns: mounts, the
+network, the host name. Kernel uid 0 is in neither map.
 
 The order matters; each step depends on those before it (docs/process-engine.md lists what breaks otherwise).
 """
@@ -21,6 +21,12 @@ import struct
 import time
 
 from paddock.engines.process import kernel, landlock, mounting, seccomp
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Plan = dict[str, Any]  # one of plan.Plan, as JSON
 
 PLAN_BYTES = 1 << 20
 MAX_TREES = 253  # SCM_RIGHTS carries no more in one message
@@ -85,18 +91,18 @@ def _report(channel: socket.socket, step: str, error: BaseException) -> None:
         pass
 
 
-def _map_ids(plan: dict, kit: Kit, _trees: list[int]) -> None:
+def _map_ids(plan: Plan, kit: Kit, _trees: list[int]) -> None:
     write_file("/proc/self/oom_score_adj", str(plan["oom_score_adj"]))
     if kit.is_root:  # the launcher wrote the maps
         kernel.become(0, 0)
-        kernel.set_dumpable(True)  # changing ids made us non-dumpable, and /proc/self/* belong to kernel uid 0
+        kernel.set_dumpable(dumpable=True)  # changing ids made us non-dumpable, and /proc/self/* belong to kernel uid 0
         return
     write_file("/proc/self/setgroups", "deny")
     write_file("/proc/self/uid_map", f"0 {kit.uid} 1")
     write_file("/proc/self/gid_map", f"0 {kit.gid} 1")
 
 
-def _seal_network(_plan: dict, _kit: Kit, _trees: list[int]) -> None:
+def _seal_network(_plan: Plan, _kit: Kit, _trees: list[int]) -> None:
     """Loopback only. Then prove it: no route may exist to anywhere else."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         fcntl.ioctl(probe, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", _IFF_UP_RUNNING))
@@ -110,11 +116,11 @@ def _seal_network(_plan: dict, _kit: Kit, _trees: list[int]) -> None:
     raise OSError(errno.EPERM, msg)
 
 
-def _build_root(plan: dict, _kit: Kit, trees: list[int]) -> None:
+def _build_root(plan: Plan, _kit: Kit, trees: list[int]) -> None:
     mounting.build(plan["mounts"], trees)
 
 
-def _limit_namespaces(plan: dict, _kit: Kit, _trees: list[int]) -> None:
+def _limit_namespaces(plan: Plan, _kit: Kit, _trees: list[int]) -> None:
     # After the last mount: detached trees count against max_mnt_namespaces.
     for name, value in plan["namespace_limits"].items():
         try:
@@ -126,12 +132,12 @@ def _limit_namespaces(plan: dict, _kit: Kit, _trees: list[int]) -> None:
                 raise
 
 
-def _pivot(plan: dict, _kit: Kit, _trees: list[int]) -> None:
+def _pivot(plan: Plan, _kit: Kit, _trees: list[int]) -> None:
     mounting.pivot()
     kernel.set_hostname(plan["hostname"])
 
 
-def _enter_inner_namespace(plan: dict, _kit: Kit, _trees: list[int]) -> None:
+def _enter_inner_namespace(plan: Plan, _kit: Kit, _trees: list[int]) -> None:
     # Set just before B: the count is then kept per box, even for boxes of one uid.
     resource.setrlimit(resource.RLIMIT_NPROC, (plan["pids"], plan["pids"]))
     kernel.unshare(kernel.CLONE_NEWUSER)  # needs CAP_SETFCAP in A, so nothing is dropped before
@@ -140,10 +146,10 @@ def _enter_inner_namespace(plan: dict, _kit: Kit, _trees: list[int]) -> None:
     write_file("/proc/self/gid_map", f"{plan['gid']} 0 1")
 
 
-def _drop(plan: dict, _kit: Kit, _trees: list[int]) -> None:
+def _drop(plan: Plan, _kit: Kit, _trees: list[int]) -> None:
     kernel.drop_all_capabilities()
     kernel.set_no_new_privs()
-    kernel.set_dumpable(False)  # commands share init's uid: they may neither trace it nor read its memory
+    kernel.set_dumpable(dumpable=False)  # commands share init's uid: they may neither trace it nor read its memory
     for number, soft, hard in plan["rlimits"]:
         resource.setrlimit(number, (soft, hard))
     os.setpriority(os.PRIO_PROCESS, 0, plan["nice"])

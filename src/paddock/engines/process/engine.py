@@ -12,7 +12,6 @@ import time
 from typing import TYPE_CHECKING
 
 from paddock import codec, fs, limits, proc
-from paddock.engines.base import Placement
 from paddock.engines.process import bounds, etc, kernel, shims, toolchains
 from paddock.engines.process import plan as plans
 from paddock.engines.process.warm import Launcher, readable
@@ -21,12 +20,14 @@ from paddock.model import Evidence
 from paddock.watch import WatchedBox
 
 if TYPE_CHECKING:
+    from paddock.engines.base import Placement
     from paddock.engines.process.plan import MountOp, Plan
     from paddock.model import LimitReport
 
 FIRST_SUBORDINATE_ID = 1_900_000_000  # above systemd's container range, below the sign bit
 BOX_ID = 1000  # the user inside a root caller's box
 SOCKET = "init.sock"
+_SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 _PLAN_BYTES = 1 << 20
 _TOOLCHAINS_FRESH_S = 5.0
 _ID_MAPS_KEPT = 64
@@ -69,7 +70,7 @@ class ProcessEngine:
     def __repr__(self) -> str:
         return f"<ProcessEngine for uid {self._uid}>"
 
-    # -- start --------------------------------------------------------------------------------------------------------
+    # -- start ---------------------------------------------------------------------------------------------------------
 
     async def start(self, placement: Placement) -> ProcessHandle:
         self._prepare_storage(placement)
@@ -85,7 +86,7 @@ class ProcessEngine:
             pidfd = os.pidfd_open(pid)
             try:
                 handle = ProcessHandle(placement, _evidence(pid), pidfd)
-                # Moving a process between cgroups waits for the whole machine's readers; the box builds itself meanwhile.
+                # Moving a process between cgroups waits for readers all over the machine: build the box meanwhile.
                 attached = asyncio.to_thread(self._bounds.attach, placement, pid)
                 await asyncio.gather(attached, self._confine(ours, plan, placement))
             except BaseException:
@@ -152,7 +153,7 @@ class ProcessEngine:
         if reply.get("ok") is not True:
             raise _failed(reply)
 
-    # -- a root caller opens the trees, because the box's uid could not walk to them --------------------------------------
+    # -- a root caller opens the trees: the box's uid could not walk to them -------------------------------------------
 
     async def _open_trees(self, plan: Plan, placement: Placement) -> list[int]:
         trees: list[int] = []
@@ -178,7 +179,7 @@ class ProcessEngine:
             self._id_maps[key] = await self._launcher.id_map(*(_swap(number, subordinate) for number in owner))
         return self._id_maps[key]
 
-    # -- find again, clean up -------------------------------------------------------------------------------------------
+    # -- find again, clean up ------------------------------------------------------------------------------------------
 
     def adopt(self, placement: Placement, evidence: Evidence | None) -> ProcessHandle | None:
         if evidence is None:
@@ -225,13 +226,12 @@ class ProcessEngine:
             pass
         return self._bounds.remove(placement)
 
-    # -- what it is -----------------------------------------------------------------------------------------------------
+    # -- what it is ----------------------------------------------------------------------------------------------------
 
     def environment(self, placement: Placement) -> dict[str, str]:
         spec = placement.spec
         found = self._find_toolchains(spec.caller_path, spec.caller_home)
-        path = [f"{plans.RUN}/bin", *found.path]
-        path += [d for d in ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")]
+        path = (f"{plans.RUN}/bin", *found.path, *_SYSTEM_PATH)
         return {
             "HOME": plans.HOME,
             "USER": "agent",
@@ -239,7 +239,7 @@ class ProcessEngine:
             "SHELL": default_shell(),
             "LANG": "C.UTF-8",
             "TERM": "dumb",
-            "TMPDIR": "/tmp",  # noqa: S108
+            "TMPDIR": "/tmp",
             "PADDOCK_BOX": spec.name,
             "PATH": ":".join(dict.fromkeys(path)),
             **found.env,

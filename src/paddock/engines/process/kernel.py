@@ -67,7 +67,7 @@ def _call(name: str, *args: object) -> int:
     return _check(_libc.syscall(ctypes.c_long(_NUMBERS[_MACHINE][name]), *args), name)
 
 
-# -- processes and namespaces -----------------------------------------------------------------------------------------
+# -- processes and namespaces ------------------------------------------------------------------------------------------
 
 
 def clone(flags: int) -> int:
@@ -96,7 +96,7 @@ def become(uid: int, gid: int) -> None:
     _call("setresuid", uid, uid, uid)
 
 
-def set_dumpable(dumpable: bool) -> None:  # noqa: FBT001
+def set_dumpable(*, dumpable: bool) -> None:
     _check(_libc.prctl(_PR_SET_DUMPABLE, int(dumpable), 0, 0, 0), "prctl dumpable")
 
 
@@ -146,7 +146,7 @@ def trim_heap() -> None:
     _libc.malloc_trim(0)
 
 
-# -- mounts -----------------------------------------------------------------------------------------------------------
+# -- mounts ------------------------------------------------------------------------------------------------------------
 
 
 class _MountAttr(ctypes.Structure):

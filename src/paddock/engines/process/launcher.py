@@ -1,8 +1,8 @@
 """The launcher: a warm, single-threaded process that turns into boxes.
 
 The daemon asks over a SEQPACKET socket; the launcher clones, and the child reads its own plan from a socket of its own
-after the clone. So the launcher never holds a plan, an environment or a secret, and nothing of one box lies in another's
-memory. See docs/process-engine.md for the order of operations and why each step stands where it stands.
+after the clone. So the launcher never holds a plan, an environment or a secret, and nothing of one box lies in
+another's memory. See docs/process-engine.md for the order of operations and why each step stands where it stands.
 """
 
 from __future__ import annotations

@@ -12,7 +12,13 @@ import stat
 
 from paddock.engines.process import kernel
 
-ROOT = "/tmp"  # any directory that exists everywhere: the new root covers it until the pivot  # noqa: S108
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Operation = dict[str, Any]  # one of plan.MountOp, as JSON
+
+ROOT = "/tmp"  # any directory that exists everywhere: the new root covers it until the pivot
 _EMPTY_FILE, _EMPTY_DIR = ".paddock-empty", ".paddock-void"
 _ATTRIBUTES = {
     "ro": kernel.ATTR_RDONLY,
@@ -23,7 +29,7 @@ _ATTRIBUTES = {
 _BASE = kernel.MS_NOSUID | kernel.MS_NODEV
 
 
-def build(operations: list[dict], trees: list[int]) -> None:
+def build(operations: list[Operation], trees: list[int]) -> None:
     """Assemble the new root at ROOT. `trees` are the bind sources when the caller is root, in plan order."""
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
     sources = _open_sources(operations, trees)
@@ -50,7 +56,7 @@ def pivot() -> None:
     kernel.mount("none", "/dev", None, dev)
 
 
-def _open_sources(operations: list[dict], trees: list[int]) -> dict[int, int]:
+def _open_sources(operations: list[Operation], trees: list[int]) -> dict[int, int]:
     given = list(trees)
     sources: dict[int, int] = {}
     for number, operation in enumerate(operations):
@@ -63,14 +69,14 @@ def _open_sources(operations: list[dict], trees: list[int]) -> dict[int, int]:
     return sources
 
 
-def _check_identity(fd: int, operation: dict) -> None:
+def _check_identity(fd: int, operation: Operation) -> None:
     found = os.fstat(fd)
     if [found.st_dev, found.st_ino] != operation["identity"]:
         msg = f"{operation['source']} was replaced while the box started"
         raise OSError(errno.ESTALE, msg)
 
 
-def _tmpfs(root: int, operation: dict, _source: int) -> None:
+def _tmpfs(root: int, operation: Operation, _source: int) -> None:
     target = _walk(root, operation["target"], directory=True)
     flags = _BASE | (kernel.MS_NOEXEC if operation["noexec"] else 0)
     if operation["devices"]:
@@ -79,28 +85,28 @@ def _tmpfs(root: int, operation: dict, _source: int) -> None:
     os.close(target)
 
 
-def _filesystem(root: int, operation: dict, _source: int) -> None:
+def _filesystem(root: int, operation: Operation, _source: int) -> None:
     target = _walk(root, operation["target"], directory=True)
     flags = kernel.MS_NOSUID | kernel.MS_NOEXEC | (kernel.MS_NODEV if operation["op"] == "proc" else 0)
     kernel.mount(operation["op"], f"/proc/self/fd/{target}", operation["op"], flags, operation["options"])
     os.close(target)
 
 
-def _directory(root: int, operation: dict, _source: int) -> None:
+def _directory(root: int, operation: Operation, _source: int) -> None:
     fd = _walk(root, operation["target"], directory=True)
     if operation["mode"] is not None:
         os.chmod(f"/proc/self/fd/{fd}", operation["mode"])
     os.close(fd)
 
 
-def _symlink(root: int, operation: dict, _source: int) -> None:
+def _symlink(root: int, operation: Operation, _source: int) -> None:
     parent, _, name = operation["target"].rpartition("/")
     fd = _walk(root, parent or "/", directory=True)
     os.symlink(operation["to"], name, dir_fd=fd)
     os.close(fd)
 
 
-def _bind(root: int, operation: dict, source: int) -> None:
+def _bind(root: int, operation: Operation, source: int) -> None:
     attributes = 0
     for word in operation["attributes"]:
         attributes |= _ATTRIBUTES[word]
@@ -111,7 +117,7 @@ def _bind(root: int, operation: dict, source: int) -> None:
     os.close(target)
 
 
-def _readonly(root: int, operation: dict, _source: int) -> None:
+def _readonly(root: int, operation: Operation, _source: int) -> None:
     """Make an existing file or directory read-only where it is, which also pins its name: it is a mount point."""
     target = _find(root, operation)
     if target < 0:
@@ -123,7 +129,7 @@ def _readonly(root: int, operation: dict, _source: int) -> None:
     os.close(target)
 
 
-def _cover(root: int, operation: dict, _source: int) -> None:
+def _cover(root: int, operation: Operation, _source: int) -> None:
     """Hide an existing file or directory behind an empty, read-only one."""
     target = _find(root, operation)
     if target < 0:
@@ -137,7 +143,7 @@ def _cover(root: int, operation: dict, _source: int) -> None:
         os.close(opened)
 
 
-def _find(root: int, operation: dict) -> int:
+def _find(root: int, operation: Operation) -> int:
     try:
         return _walk(root, operation["target"], directory=None)
     except FileNotFoundError:
@@ -154,7 +160,7 @@ def _walk(root: int, path: str, *, directory: bool | None) -> int:
         last = depth == len(parts) - 1
         want_directory = not last or bool(directory)
         if directory is not None:
-            _make(fd, part, want_directory)
+            _make(fd, part, directory=want_directory)
         step = os.open(part, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
         os.close(fd)
         fd = step
@@ -166,7 +172,7 @@ def _walk(root: int, path: str, *, directory: bool | None) -> int:
     return fd
 
 
-def _make(fd: int, name: str, directory: bool) -> None:  # noqa: FBT001
+def _make(fd: int, name: str, *, directory: bool) -> None:
     try:
         if directory:
             os.mkdir(name, 0o755, dir_fd=fd)

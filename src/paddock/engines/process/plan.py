@@ -1,4 +1,4 @@
-"""The plan of a process box: every mount, limit and id as data, made on the host side, printed or executed unchanged."""
+"""The plan of a process box: every mount, limit and id as data, made on the host, printed or executed unchanged."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal
 
 from paddock import limits
 from paddock.engines.process import hostsockets
+from paddock.engines.process.toolchains import Toolchains
 from paddock.errors import UserError
 
 if TYPE_CHECKING:
-    from paddock.engines.process.toolchains import Toolchains
     from paddock.model import BoxSpec
 
 HOME = "/home/agent"
@@ -115,7 +115,7 @@ def make(spec: BoxSpec, ground: Ground) -> Plan:
         pids=spec.limits.pids or limits.PIDS_DEFAULT,
         rlimits=_rlimits(spec, ground),
         namespace_limits=_namespace_limits(ground.memory_bytes),
-        writable=(HOME, "/tmp", "/run/user", "/dev/shm", *(target for _, target, ro in shown if not ro)),  # noqa: S108
+        writable=(HOME, "/tmp", "/run/user", "/dev/shm", *(target for _, target, ro in shown if not ro)),
         nice=limits.NICE,
         oom_score_adj=max(500, _own_oom_score()),
     )
@@ -138,7 +138,7 @@ def _system(ground: Ground) -> list[MountOp]:
             ops.append(_bind(path, path, ground))
     ops.append(_bind(ground.etc, "/etc", ground, extra=("noexec",)))
     ops += [MountOp(op="dir", target=path) for path in ("/var", "/sys", "/home", "/mnt", "/opt", "/srv")]
-    ops.append(MountOp(op="symlink", target="/var/tmp", to="/tmp"))  # noqa: S108
+    ops.append(MountOp(op="symlink", target="/var/tmp", to="/tmp"))
     ops.append(MountOp(op="symlink", target="/var/run", to="/run"))
     return ops
 
@@ -152,7 +152,7 @@ def _devices() -> list[MountOp]:
             for name in _DEVICES
         ),
         MountOp(op="devpts", target="/dev/pts", options="newinstance,ptmxmode=0666,mode=0620"),
-        MountOp(op="tmpfs", target="/dev/shm", options=shm, noexec=False),  # noqa: S108
+        MountOp(op="tmpfs", target="/dev/shm", options=shm, noexec=False),
         *(MountOp(op="symlink", target=f"/dev/{name}", to=to) for name, to in _LINKS),
     ]
 
@@ -172,7 +172,7 @@ def _private(ground: Ground) -> list[MountOp]:
         MountOp(op="dir", target="/run/user", mode=0o1777),
         MountOp(op="dir", target="/run/lock", mode=0o1777),
         _bind(ground.shims, RUN, ground),
-        _bind(f"{ground.storage}/tmp", "/tmp", ground, read_only=False, own=True),  # noqa: S108
+        _bind(f"{ground.storage}/tmp", "/tmp", ground, read_only=False, own=True),
         _bind(f"{ground.storage}/home", HOME, ground, read_only=False, own=True),
     ]
 
@@ -204,7 +204,7 @@ def _protected(shown: list[tuple[str, str, bool]]) -> list[MountOp]:
     return ops
 
 
-def _bind(  # noqa: PLR0913
+def _bind(
     source: str,
     target: str,
     ground: Ground,

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 _USERNS_SYSCTL = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 _KVM_GET_API_VERSION = 0xAE00
 _APPARMOR_FIX = (
-    "printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile paddock {python} flags=(unconfined) {{\\n  userns,\\n}}\\n'"
+    "printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\n"
+    "profile paddock {python} flags=(unconfined) {{\\n  userns,\\n}}\\n'"
     " | sudo tee /etc/apparmor.d/paddock && sudo apparmor_parser -r /etc/apparmor.d/paddock"
 )
 
