@@ -1,11 +1,19 @@
-"""What every test runs under: reproducible property tests, and root's tests only for root."""
+"""What every test runs under: reproducible property tests, root's tests only for root, and real installations."""
 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+
+from tests.support.installation import Installation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from paddock.client import Paddock
 
 # The same examples on every machine and run; the random order of tests comes from pytest-randomly.
 hypothesis.settings.register_profile("paddock", derandomize=True, database=None, deadline=None)
@@ -18,3 +26,41 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("privileged"):
             item.add_marker(pytest.mark.skip(reason="needs root"))
+
+
+@pytest.fixture(scope="session")
+def _shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    installation = Installation(tmp_path_factory.mktemp("shared"))
+    yield installation
+    installation.close()
+
+
+@pytest.fixture
+def installation(_shared: Installation) -> Iterator[Installation]:
+    """The session's installation, without a box before and after; its workspace is emptied too."""
+    yield _shared
+    _shared.clear()
+    for entry in _shared.workspace.iterdir():
+        _remove(entry)
+
+
+@pytest.fixture
+def own_installation(tmp_path: os.PathLike[str]) -> Iterator[Installation]:
+    """An installation of this test's own, for tests that kill the daemon or break its state."""
+    from pathlib import Path
+
+    installation = Installation(Path(tmp_path))
+    yield installation
+    installation.close()
+
+
+@pytest.fixture
+def paddock(installation: Installation) -> Iterator[Paddock]:
+    with installation.sdk() as sdk:
+        yield sdk
+
+
+def _remove(entry: os.PathLike[str]) -> None:
+    from paddock import fs
+
+    fs.remove_tree(os.fspath(entry))

@@ -166,18 +166,21 @@ class _Relay:
             self._unsent.clear()  # the end is already on its way to us
 
     def _read_box(self) -> ExecResult | None:
-        try:
-            frame = self._command.channel.receive()
-        except BlockingIOError:
-            return None
-        if frame is None:
-            raise self._command.gone()
-        kind, payload = frame
-        if kind == frames.MESSAGE:
-            return self._message_from_box(payload)
-        if kind in _OUTPUTS:
-            self._show(kind, payload)
-        return None
+        """Everything that is there now; the command's end, when it is among it."""
+        while True:
+            try:
+                frame = self._command.channel.receive()
+            except BlockingIOError:
+                return None
+            if frame is None:
+                raise self._command.gone()
+            kind, payload = frame
+            if kind == frames.MESSAGE:
+                result = self._message_from_box(payload)
+                if result is not None:
+                    return result
+            elif kind in _OUTPUTS:
+                self._show(kind, payload)
 
     def _message_from_box(self, payload: bytes) -> ExecResult | None:
         message = frames.decode_message(payload)

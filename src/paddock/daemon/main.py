@@ -45,7 +45,7 @@ def main() -> None:
         _log_to(where.daemon_log)
         _raise_file_limit()
         store = Store(where.database)
-        held = Bounds(cgroups.find(_tag(where)))  # forks, so before there are threads
+        held = Bounds(cgroups.find(tag(where.state)))  # forks, so before there are threads
     except PaddockError as error:
         _tell(ready, {"error": error.to_wire()})
         return
@@ -98,9 +98,9 @@ async def _live(where: paths.Paths, store: Store, held: Bounds, ready: int) -> N
         await launcher.close()
 
 
-def _tag(where: paths.Paths) -> str:
+def tag(state: str) -> str:
     """Names this installation among others on the machine."""
-    return hashlib.sha256(f"{os.getuid()} {where.state}".encode()).hexdigest()[:10]
+    return hashlib.sha256(f"{os.getuid()} {state}".encode()).hexdigest()[:10]
 
 
 def _sample(where: paths.Paths) -> HostSample:

@@ -437,7 +437,7 @@ class Runtime:
     # -- many ----------------------------------------------------------------------------------------------------------
 
     async def prune(self) -> list[str]:
-        """Remove every box that is not running and has nothing to lose a user would miss: stopped, failed, ephemeral."""
+        """Remove every box that has run and is not running."""
         gone = [box for box in self.boxes.values() if box.handle is None and box.state is not BoxState.CREATED]
         for box in gone:
             await self.remove(box.name, force=False)

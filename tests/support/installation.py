@@ -1,0 +1,154 @@
+"""One Paddock installation for tests: its own PADDOCK_HOME, driven by the real command line and the real SDK.
+
+Closing it asserts that nothing is left: no box, no process, no cgroup, no mount, no file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paddock.client import Paddock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / "paddock"
+IS_ROOT = os.getuid() == 0
+_PASSED = ("PATH", "HOME", "LANG", "TMPDIR")
+
+
+def until(condition: Callable[[], object], what: str, seconds: float = 10.0) -> None:
+    """Wait for something that is bound to happen; fails by name when it does not."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            message = f"not within {seconds:.0f} s: {what}"
+            raise AssertionError(message)
+        time.sleep(0.01)
+
+
+def children(pid: int) -> list[int]:
+    """Living children of a process."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                fields = Path(f"/proc/{name}/stat").read_bytes().rsplit(b")", 1)[1].split()
+            except OSError:
+                continue
+            if int(fields[1]) == pid and fields[0] != b"Z":
+                found.append(int(name))
+    return found
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rsplit(b")", 1)[1].split()[0] != b"Z"
+    except OSError:
+        return False
+
+
+class Installation:
+    def __init__(self, root: Path) -> None:
+        self.home = root / "home"
+        self.home.mkdir()
+        self.workspace = root / "workspace"
+        self.workspace.mkdir()
+        self.environ = {key: os.environ[key] for key in _PASSED if key in os.environ}
+        self.environ["PADDOCK_HOME"] = str(self.home)
+        self._mounts = Path("/proc/self/mountinfo").read_text().count("\n")
+
+    def __repr__(self) -> str:
+        return f"<Installation {self.home}>"
+
+    @property
+    def state(self) -> Path:
+        return self.home / "state"
+
+    def cli(
+        self,
+        *words: str,
+        stdin: bytes = b"",
+        cwd: Path | None = None,
+        env: dict[str, str] | None = None,
+        timeout_s: float = 60.0,
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run `./paddock WORDS` as a user would, in the workspace."""
+        return subprocess.run(
+            [str(PROGRAM), *words],
+            input=stdin,
+            capture_output=True,
+            cwd=cwd or self.workspace,
+            env={**self.environ, **(env or {})},
+            timeout=timeout_s,
+            check=False,
+        )
+
+    def spawn(self, *words: str, cwd: Path | None = None) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [str(PROGRAM), *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd or self.workspace,
+            env=self.environ,
+        )
+
+    def sh(self, script: str, *options: str) -> subprocess.CompletedProcess[bytes]:
+        """A shell script in a box of its own."""
+        return self.cli("run", *options, "--", "sh", "-c", script)
+
+    def sdk(self) -> Paddock:
+        return Paddock(home=str(self.home))
+
+    def status(self) -> dict[str, object]:
+        done = self.cli("daemon", "status", "--json")
+        value = json.loads(done.stdout)
+        assert isinstance(value, dict)
+        return value
+
+    def daemon_pid(self) -> int:
+        pid = self.status()["pid"]
+        assert isinstance(pid, int)
+        return pid
+
+    def kill_daemon(self) -> int:
+        """As a crash would: no warning, no clean-up."""
+        pid = self.daemon_pid()
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: not alive(pid), "the killed daemon is gone")
+        return pid
+
+    def clear(self) -> None:
+        """Remove all boxes, and see their processes gone."""
+        done = self.cli("reset", "-f")
+        assert done.returncode == 0, done.stderr
+        for launcher in children(self.daemon_pid()):
+            until(lambda pid=launcher: not children(pid), "every box is gone")  # type: ignore[misc]
+
+    def close(self) -> None:
+        self.clear()
+        pid = self.daemon_pid()
+        done = self.cli("daemon", "stop")
+        assert done.returncode == 0, done.stderr
+        until(lambda: not alive(pid), "the daemon ended")
+        assert list((self.state / "boxes").iterdir()) == []
+        assert list((self.state / "trash").iterdir()) == []
+        assert _cgroups_of(self.state) == []
+        assert Path("/proc/self/mountinfo").read_text().count("\n") == self._mounts
+
+
+def _cgroups_of(state: Path) -> Sequence[str]:
+    from paddock.daemon.main import tag
+    from paddock.engines.process import cgroups
+
+    found = cgroups.Cgroups(tag=tag(str(state)))
+    trees = cgroups.find(tag(str(state))).trees if IS_ROOT else {}
+    return [str(box) for box in cgroups.Cgroups(tag=found.tag, trees=trees).leftovers()]
