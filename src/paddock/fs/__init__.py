@@ -1,0 +1,22 @@
+"""Host-side file access that a hostile tree cannot abuse, and the files that are our own."""
+
+from paddock.fs.beneath import open_beneath
+from paddock.fs.lock import FileLock
+from paddock.fs.private import make_private_dir, write_atomic
+from paddock.fs.removal import discard_tree, remove_tree
+from paddock.fs.sockets import bind_unix, connect_unix
+from paddock.fs.usage import tree_bytes
+from paddock.fs.walk import mount_id
+
+__all__ = [
+    "FileLock",
+    "bind_unix",
+    "connect_unix",
+    "discard_tree",
+    "make_private_dir",
+    "mount_id",
+    "open_beneath",
+    "remove_tree",
+    "tree_bytes",
+    "write_atomic",
+]
