@@ -1,4 +1,4 @@
-"""Two programs live inside boxes: init is one file that needs nothing of ours, and the launcher must stay small.
+"""Two programs live inside boxes: init, a package that needs nothing else of ours, and the launcher, which is small.
 
 Every module the launcher loads is memory in every box and time at every start, so the heavy ones are banned from all
 it can reach.
@@ -17,16 +17,20 @@ from tests.style.source import SRC, Import, Module, modules, within, write_tree
 if TYPE_CHECKING:
     from pathlib import Path
 
-INIT = "paddock.engines.guest.init"
+GUEST = "paddock.engines.guest"
 LAUNCHER = "paddock.engines.process.launcher"
 HEAVY = ("dataclasses", "typing", "asyncio", "subprocess", "sqlite3")
 
 
 def ties_of_init(src: Path) -> list[str]:
     """What init imports that a bare interpreter does not have."""
-    module = modules(src).get(INIT)
-    targets = [item.target for item in module.imports()] if module else []
-    return [target for target in targets if target.partition(".")[0] not in sys.stdlib_module_names]
+    parts = [module for name, module in modules(src).items() if within(name, GUEST)]
+    targets = [item.target for module in parts for item in module.imports()]
+    return [
+        target
+        for target in targets
+        if target.partition(".")[0] not in sys.stdlib_module_names and not within(target, GUEST)
+    ]
 
 
 def heavy_imports(src: Path, start: str) -> list[str]:

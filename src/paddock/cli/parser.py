@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 from typing import TYPE_CHECKING, NoReturn
 
+from paddock.cli import verbs
 from paddock.errors import UserError
 
 if TYPE_CHECKING:
@@ -34,9 +34,7 @@ def parse(words: Sequence[str]) -> tuple[Action, argparse.Namespace]:
     if command is not None and not getattr(options, "takes_command", False):
         raise UserError(f"{own[0]} takes no command", hint=f"`paddock {own[0]} --help`", code="usage")
     options.command = command
-    module, _, function = options.target.partition(":")
-    action: Action = getattr(importlib.import_module(f"paddock.cli.{module}"), function)
-    return action, options
+    return options.target, options
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], list[str] | None]:
@@ -54,14 +52,12 @@ def build(verb: str = "") -> argparse.ArgumentParser:
         epilog=_EPILOG,
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "--version", action="store_const", const="daemon:version", dest="target", help="print the version"
-    )
-    verbs = parser.add_subparsers(metavar="VERB", parser_class=Parser)
+    parser.add_argument("--version", action="store_const", const=verbs.version, dest="target", help="print the version")
+    commands = parser.add_subparsers(metavar="VERB", parser_class=Parser)
     for name, (summary, setup) in VERBS.items():
         if verb in VERBS and verb != name:
             continue
-        sub = verbs.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+        sub = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
         setup(sub)
     return parser
 
@@ -71,7 +67,7 @@ def _run(sub: argparse.ArgumentParser) -> None:
         "paddock run [options] -- COMMAND...\n"
         "       paddock run [options] AGENT|BOX [WORKSPACE] [EXTRA[:ro]...] [-- ARGS...]"
     )
-    sub.set_defaults(target="running:run", takes_command=True)
+    sub.set_defaults(target=verbs.run, takes_command=True)
     sub.add_argument("what", nargs="?", default="", metavar="AGENT|BOX")
     _workspace(sub)
     _box_options(sub)
@@ -81,7 +77,7 @@ def _run(sub: argparse.ArgumentParser) -> None:
 
 
 def _create(sub: argparse.ArgumentParser) -> None:
-    sub.set_defaults(target="running:create")
+    sub.set_defaults(target=verbs.create)
     sub.add_argument("what", metavar="AGENT|NAME")
     _workspace(sub)
     sub.add_argument("--agent", default="", help="the agent, when the first word is the box's name")
@@ -112,7 +108,7 @@ def _env_options(sub: argparse.ArgumentParser) -> None:
 
 
 def _exec(sub: argparse.ArgumentParser) -> None:
-    sub.set_defaults(target="running:exec_", takes_command=True)
+    sub.set_defaults(target=verbs.exec_, takes_command=True)
     sub.add_argument("-i", "--interactive", action="store_true", help="pass standard input")
     sub.add_argument("-t", "--tty", action="store_true", help="give the command a terminal")
     sub.add_argument("-d", "--detach", action="store_true", help="leave it running and print the job")
@@ -125,77 +121,77 @@ def _exec(sub: argparse.ArgumentParser) -> None:
 
 
 def _ls(sub: argparse.ArgumentParser) -> None:
-    sub.set_defaults(target="looking:ls")
+    sub.set_defaults(target=verbs.ls)
     sub.add_argument("--json", action="store_true")
     sub.add_argument("-q", "--quiet", action="store_true", help="names only")
 
 
 def _inspect(sub: argparse.ArgumentParser) -> None:
-    sub.set_defaults(target="looking:inspect")
+    sub.set_defaults(target=verbs.inspect)
     sub.add_argument("boxes", nargs="+", metavar="BOX")
     sub.add_argument("--json", action="store_true")
     sub.add_argument("--plan", action="store_true", help="every mount, limit and namespace, one a line")
 
 
 def _stop(sub: argparse.ArgumentParser) -> None:
-    sub.set_defaults(target="ending:stop")
+    sub.set_defaults(target=verbs.stop)
     sub.add_argument("boxes", nargs="+", metavar="BOX")
     sub.add_argument("--grace", default="5", metavar="TIME", help="how long commands may take to end")
 
 
 def _rm(sub: argparse.ArgumentParser) -> None:
-    sub.set_defaults(target="ending:rm")
+    sub.set_defaults(target=verbs.rm)
     sub.add_argument("-f", "--force", action="store_true", help="also when it is running")
     sub.add_argument("boxes", nargs="+", metavar="BOX")
 
 
 def _reset(sub: argparse.ArgumentParser) -> None:
-    sub.set_defaults(target="ending:reset")
+    sub.set_defaults(target=verbs.reset)
     sub.add_argument("-f", "--force", action="store_true", help="do not ask")
 
 
 def _prune(sub: argparse.ArgumentParser) -> None:
-    sub.set_defaults(target="ending:prune")
+    sub.set_defaults(target=verbs.prune)
 
 
 def _env(sub: argparse.ArgumentParser) -> None:
-    sub.set_defaults(target="looking:env")
+    sub.set_defaults(target=verbs.env)
     sub.add_argument("box", metavar="BOX")
     sub.add_argument("values", nargs="*", metavar="K=V", help="set for the next commands; nothing restarts")
     sub.add_argument("-u", "--unset", action="append", default=[], metavar="K")
 
 
 def _logs(sub: argparse.ArgumentParser) -> None:
-    sub.set_defaults(target="logs:logs")
+    sub.set_defaults(target=verbs.logs)
     sub.add_argument("-f", "--follow", action="store_true", help="go on until the command ends")
     sub.add_argument("--list", action="store_true", help="list the box's journalled commands")
     sub.add_argument("box", metavar="BOX[/JOB]")
 
 
 def _cp(sub: argparse.ArgumentParser) -> None:
-    sub.set_defaults(target="copying:cp")
+    sub.set_defaults(target=verbs.cp)
     sub.add_argument("source", metavar="SRC", help="a host path, or BOX:PATH")
     sub.add_argument("destination", metavar="DST")
 
 
 def _doctor(sub: argparse.ArgumentParser) -> None:
-    sub.set_defaults(target="doctor:doctor")
+    sub.set_defaults(target=verbs.doctor)
     sub.add_argument("--json", action="store_true")
     sub.add_argument("--rebuild", action="store_true", help="rebuild a damaged database from the boxes on disk")
 
 
 def _daemon(sub: argparse.ArgumentParser) -> None:
-    sub.set_defaults(target="daemon:daemon")
+    sub.set_defaults(target=verbs.daemon)
     sub.add_argument("what", choices=("start", "stop", "status"))
     sub.add_argument("--json", action="store_true")
 
 
 def _version(sub: argparse.ArgumentParser) -> None:
-    sub.set_defaults(target="daemon:version")
+    sub.set_defaults(target=verbs.version)
 
 
 def _completion(sub: argparse.ArgumentParser) -> None:
-    sub.set_defaults(target="completion:completion")
+    sub.set_defaults(target=verbs.completion)
     sub.add_argument("shell", choices=("bash", "zsh", "fish"))
 
 

@@ -42,7 +42,7 @@ def in_child(act: Callable[[], T]) -> T:
         data = stream.read()
     _, status = os.waitpid(pid, 0)
     assert data, f"the child ended with wait status {status}"
-    fine, result = pickle.loads(data)  # noqa: S301  our own child
+    fine, result = pickle.loads(data)
     assert fine, result
     return result  # type: ignore[no-any-return]
 

@@ -27,7 +27,7 @@ def number(name: str) -> int:
     return int(library.seccomp_syscall_resolve_name(name.encode()))
 
 
-def run(code: bytes, call: int, args: tuple[int, ...] = (), machine: int = NATIVE) -> int:  # noqa: C901  one case an instruction
+def run(code: bytes, call: int, args: tuple[int, ...] = (), machine: int = NATIVE) -> int:
     """Interpret one program over one call and answer the errno it returns, 0 for allow."""
     data = struct.pack("<iIQ6Q", call, machine, 0, *(*args, *[0] * (6 - len(args))))
     accumulator = at = 0

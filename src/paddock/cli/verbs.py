@@ -1,0 +1,103 @@
+"""One function a verb. Each loads only its own module: imports are most of a short command's time."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
+
+def completion(options: argparse.Namespace) -> int:
+    from paddock.cli import completion
+
+    return completion.completion(options)
+
+
+def cp(options: argparse.Namespace) -> int:
+    from paddock.cli import copying
+
+    return copying.cp(options)
+
+
+def create(options: argparse.Namespace) -> int:
+    from paddock.cli import running
+
+    return running.create(options)
+
+
+def daemon(options: argparse.Namespace) -> int:
+    from paddock.cli import daemon
+
+    return daemon.daemon(options)
+
+
+def doctor(options: argparse.Namespace) -> int:
+    from paddock.cli import doctor
+
+    return doctor.doctor(options)
+
+
+def env(options: argparse.Namespace) -> int:
+    from paddock.cli import looking
+
+    return looking.env(options)
+
+
+def exec_(options: argparse.Namespace) -> int:
+    from paddock.cli import running
+
+    return running.exec_(options)
+
+
+def inspect(options: argparse.Namespace) -> int:
+    from paddock.cli import looking
+
+    return looking.inspect(options)
+
+
+def logs(options: argparse.Namespace) -> int:
+    from paddock.cli import logs
+
+    return logs.logs(options)
+
+
+def ls(options: argparse.Namespace) -> int:
+    from paddock.cli import looking
+
+    return looking.ls(options)
+
+
+def prune(options: argparse.Namespace) -> int:
+    from paddock.cli import ending
+
+    return ending.prune(options)
+
+
+def reset(options: argparse.Namespace) -> int:
+    from paddock.cli import ending
+
+    return ending.reset(options)
+
+
+def rm(options: argparse.Namespace) -> int:
+    from paddock.cli import ending
+
+    return ending.rm(options)
+
+
+def run(options: argparse.Namespace) -> int:
+    from paddock.cli import running
+
+    return running.run(options)
+
+
+def stop(options: argparse.Namespace) -> int:
+    from paddock.cli import ending
+
+    return ending.stop(options)
+
+
+def version(options: argparse.Namespace) -> int:
+    from paddock.cli import daemon
+
+    return daemon.version(options)
