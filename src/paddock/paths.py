@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 class Paths:
     """Directories of one installation; nothing is created here."""
 
-    __slots__ = ("config", "state")
+    __slots__ = ("config", "root", "state")
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         home = environ.get("PADDOCK_HOME", "")
+        self.root = os.path.abspath(home) if home else ""  # empty: the user's usual places
         if home:
-            root = os.path.abspath(home)
-            self.state, self.config = f"{root}/state", f"{root}/config"
+            self.state, self.config = f"{self.root}/state", f"{self.root}/config"
             return
         self.state = _xdg(environ, "XDG_STATE_HOME", ".local/state")
         self.config = _xdg(environ, "XDG_CONFIG_HOME", ".config")

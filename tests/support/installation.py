@@ -63,7 +63,6 @@ class Installation:
         self.workspace.mkdir()
         self.environ = {key: os.environ[key] for key in _PASSED if key in os.environ}
         self.environ["PADDOCK_HOME"] = str(self.home)
-        self._mounts = Path("/proc/self/mountinfo").read_text().count("\n")
 
     def __repr__(self) -> str:
         return f"<Installation {self.home}>"
@@ -71,6 +70,10 @@ class Installation:
     @property
     def state(self) -> Path:
         return self.home / "state"
+
+    def command(self, words: tuple[str, ...]) -> list[str]:
+        """How the command line is started."""
+        return [str(PROGRAM), *words]
 
     def cli(
         self,
@@ -82,7 +85,7 @@ class Installation:
     ) -> subprocess.CompletedProcess[bytes]:
         """Run `./paddock WORDS` as a user would, in the workspace."""
         return subprocess.run(
-            [str(PROGRAM), *words],
+            self.command(words),
             input=stdin,
             capture_output=True,
             cwd=cwd or self.workspace,
@@ -93,7 +96,7 @@ class Installation:
 
     def spawn(self, *words: str, cwd: Path | None = None) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [str(PROGRAM), *words],
+            self.command(words),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -142,7 +145,7 @@ class Installation:
         assert list((self.state / "boxes").iterdir()) == []
         assert list((self.state / "trash").iterdir()) == []
         assert _cgroups_of(self.state) == []
-        assert Path("/proc/self/mountinfo").read_text().count("\n") == self._mounts
+        assert [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(self.home) in line] == []
 
 
 def _cgroups_of(state: Path) -> Sequence[str]:

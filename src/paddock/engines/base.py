@@ -9,6 +9,7 @@ from paddock.model import BoxId, BoxSpec, Evidence, LimitReport
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Collection
 
     from paddock.watch import WatchedBox
 
@@ -42,6 +43,9 @@ class Handle(Protocol):
     def connect(self) -> socket.socket:
         """A new channel to the box's init."""
 
+    def ended(self) -> bool:
+        """Whether its first process is gone, which its pidfd will soon tell the event loop too."""
+
     def kill(self) -> None:
         """End every process of the box at once."""
 
@@ -58,6 +62,9 @@ class Engine(Protocol):
 
     def clean(self, placement: Placement) -> str:
         """Remove what a dead box left outside its storage; says why it died where the engine knows. May wait."""
+
+    def sweep(self, alive: Collection[BoxId]) -> list[str]:
+        """Remove what every box that is not `alive` left outside its storage; says what it was. May wait."""
 
     def environment(self, placement: Placement) -> dict[str, str]:
         """The environment every command of the box starts from."""

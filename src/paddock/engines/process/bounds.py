@@ -11,8 +11,11 @@ from paddock.errors import Unavailable
 from paddock.model import LimitReport, Limits
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from paddock.engines.base import Placement
     from paddock.engines.process.cgroups import Cgroups
+    from paddock.model import BoxId
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +61,21 @@ class Bounds:
         if not killed:
             return ""
         return f"memory limit: {killed} of its processes went over {text.size(memory_bytes(placement.spec.limits))}"
+
+    def sweep(self, alive: Collection[BoxId]) -> list[str]:
+        """Remove the cgroups of every box of ours that is not alive, with whatever still runs there."""
+        found = []
+        for box_id, group in self._cgroups.leftovers().items():
+            if box_id in alive:
+                continue
+            try:
+                group.kill()
+                group.remove()
+            except (OSError, Unavailable) as error:
+                log.warning("sweeping the cgroups of %s: %s", box_id, error)
+            else:
+                found.append(f"cgroups of {box_id}: its box is not running; removed")
+        return found
 
     def report(self, placement: Placement, *, running: bool) -> tuple[LimitReport, ...]:
         wanted = placement.spec.limits

@@ -35,7 +35,7 @@ class Tree:
     own: Path
 
     def counts(self, controller: str, cgroup: Path) -> bool:
-        """Whether the controller is at work in a cgroup of this tree: in v1 always, in v2 where its parent enabled it."""
+        """Whether the controller is at work in a cgroup of this tree: in v1 always, in v2 if its parent enabled it."""
         if self.version == 1:
             return True
         try:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
+import select
 import signal
 import socket
 import struct
@@ -14,15 +16,17 @@ from typing import TYPE_CHECKING
 from paddock import codec, fs, limits, proc
 from paddock.engines.process import bounds, etc, kernel, shims, toolchains
 from paddock.engines.process import plan as plans
-from paddock.engines.process.warm import Launcher, readable
+from paddock.engines.process.warm import DIED, Launcher, readable
 from paddock.errors import Unavailable
 from paddock.model import Evidence
 from paddock.watch import WatchedBox
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from paddock.engines.base import Placement
     from paddock.engines.process.plan import MountOp, Plan
-    from paddock.model import LimitReport
+    from paddock.model import BoxId, LimitReport
 
 FIRST_SUBORDINATE_ID = 1_900_000_000  # above systemd's container range, below the sign bit
 BOX_ID = 1000  # the user inside a root caller's box
@@ -31,6 +35,7 @@ _SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/s
 _PLAN_BYTES = 1 << 20
 _TOOLCHAINS_FRESH_S = 5.0
 _ID_MAPS_KEPT = 64
+_BACKLOG = 512  # connections init has not taken yet: commands that start in one box at the same moment
 
 
 class ProcessHandle:
@@ -53,6 +58,11 @@ class ProcessHandle:
         except ProcessLookupError:
             return
 
+    def ended(self) -> bool:
+        poll = select.poll()
+        poll.register(self.pidfd, select.POLLIN)
+        return bool(poll.poll(0))
+
     def close(self) -> None:
         os.close(self.pidfd)
 
@@ -66,6 +76,7 @@ class ProcessEngine:
         self._is_root = self._uid == 0
         self._toolchains: dict[tuple[str, str], tuple[float, toolchains.Toolchains]] = {}
         self._id_maps: dict[tuple[int, ...], int] = {}
+        self._id_maps_kept = min(_ID_MAPS_KEPT, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 16)
 
     def __repr__(self) -> str:
         return f"<ProcessEngine for uid {self._uid}>"
@@ -75,23 +86,44 @@ class ProcessEngine:
     async def start(self, placement: Placement) -> ProcessHandle:
         self._prepare_storage(placement)
         plan = self._plan(placement)
-        listener = fs.bind_unix(run_directory(placement), SOCKET)
-        listener.listen(64)
+        with fs.bind_unix(run_directory(placement), SOCKET) as listener:
+            listener.listen(_BACKLOG)
+            try:
+                return await self._start(placement, plan, listener)
+            except BaseException:
+                _unlink(f"{run_directory(placement)}/{SOCKET}")
+                raise
+
+    async def _start(self, placement: Placement, plan: Plan, listener: socket.socket) -> ProcessHandle:
+        try:
+            return await self._attempt(placement, plan, listener)
+        except Unavailable as error:
+            if error.code != DIED:
+                raise
+            return await self._attempt(placement, plan, listener)  # what it may have cloned ended with our socket
+
+    async def _attempt(self, placement: Placement, plan: Plan, listener: socket.socket) -> ProcessHandle:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _PLAN_BYTES)
-        ours.setblocking(False)
         with ours:
-            with theirs, listener:
+            with theirs:
+                ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _PLAN_BYTES)
+                ours.setblocking(False)
                 pid = await self._launcher.clone(*self._maps(placement), theirs.fileno(), listener.fileno())
             pidfd = os.pidfd_open(pid)
             try:
                 handle = ProcessHandle(placement, _evidence(pid), pidfd)
-                # Moving a process between cgroups waits for readers all over the machine: build the box meanwhile.
-                attached = asyncio.to_thread(self._bounds.attach, placement, pid)
-                await asyncio.gather(attached, self._confine(ours, plan, placement))
             except BaseException:
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
                 os.close(pidfd)
+                raise
+            # Moving a process between cgroups waits for readers all over the machine: build the box meanwhile.
+            attaching = asyncio.ensure_future(asyncio.to_thread(self._bounds.attach, placement, pid))
+            try:
+                await self._confine(ours, plan, placement)
+                await asyncio.shield(attaching)
+            except BaseException:
+                handle.kill()
+                handle.close()
+                await asyncio.wait({attaching})
                 await asyncio.to_thread(self._bounds.remove, placement)
                 raise
         return handle
@@ -173,7 +205,7 @@ class ProcessEngine:
         """Kept for the next box in the same position: making one costs a fork."""
         key = (*owner, index)
         if key not in self._id_maps:
-            while len(self._id_maps) >= _ID_MAPS_KEPT:
+            while len(self._id_maps) >= self._id_maps_kept:
                 os.close(self._id_maps.pop(next(iter(self._id_maps))))
             subordinate = FIRST_SUBORDINATE_ID + index
             self._id_maps[key] = await self._launcher.id_map(*(_swap(number, subordinate) for number in owner))
@@ -182,18 +214,9 @@ class ProcessEngine:
     # -- find again, clean up ------------------------------------------------------------------------------------------
 
     def adopt(self, placement: Placement, evidence: Evidence | None) -> ProcessHandle | None:
-        if evidence is None:
-            evidence = self._ask_identity(placement)
-        if evidence is None or evidence.boot_id != proc.boot_id():
-            return None
-        try:
-            pidfd = os.pidfd_open(evidence.pid)
-        except ProcessLookupError:
-            return None
-        if proc.identity(evidence.pid) != (evidence.pid, evidence.start_ticks):
-            os.close(pidfd)
-            return None
-        return ProcessHandle(placement, evidence, pidfd)
+        handle = _find(placement, evidence)
+        # No record, or that of an earlier run: so it is when a daemon dies between a start and its record.
+        return handle if handle is not None else _find(placement, self._ask_identity(placement))
 
     def _ask_identity(self, placement: Placement) -> Evidence | None:
         """A box started just before its daemon died has no record: the kernel says who answers on its socket."""
@@ -220,11 +243,11 @@ class ProcessEngine:
         return FIRST_SUBORDINATE_ID + placement.index if self._is_root else self._uid
 
     def clean(self, placement: Placement) -> str:
-        try:
-            os.unlink(f"{placement.directory}/run/{SOCKET}")
-        except FileNotFoundError:
-            pass
+        _unlink(f"{run_directory(placement)}/{SOCKET}")
         return self._bounds.remove(placement)
+
+    def sweep(self, alive: Collection[BoxId]) -> list[str]:
+        return self._bounds.sweep(alive)
 
     # -- what it is ----------------------------------------------------------------------------------------------------
 
@@ -276,6 +299,13 @@ def _make_directory(path: str) -> bool:
     return True
 
 
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+
+
 def run_directory(placement: Placement) -> str:
     return f"{placement.directory}/run"
 
@@ -289,6 +319,20 @@ def _evidence(pid: int) -> Evidence:
     if found is None:
         raise Unavailable("the box ended while it started", hint="run `paddock doctor`", code="start")
     return Evidence(pid=pid, start_ticks=found[1], boot_id=proc.boot_id())
+
+
+def _find(placement: Placement, evidence: Evidence | None) -> ProcessHandle | None:
+    """The process the evidence means and no other: a pid is used again, after a reboot or before."""
+    if evidence is None or evidence.boot_id != proc.boot_id():
+        return None
+    try:
+        pidfd = os.pidfd_open(evidence.pid)
+    except (ProcessLookupError, OverflowError, ValueError):
+        return None
+    if proc.identity(evidence.pid) != (evidence.pid, evidence.start_ticks):
+        os.close(pidfd)
+        return None
+    return ProcessHandle(placement, evidence, pidfd)
 
 
 def _map_owner(tree: int, op: MountOp, userns: int) -> None:

@@ -1,15 +1,20 @@
 """Unix sockets of the host that lie in a directory a box will see.
 
 A socket is authority: connecting needs no write access, and a read-only mount does not stop it. The kernel's table
-names the bound ones; it gives the name used at bind, so a relative name makes us walk the directory.
+names the bound ones; it gives the name used at bind, so a relative name, or one that meant something to its process
+alone (/proc/self/...), makes us walk the directory. Our own sockets are named so too (fs/sockets.py), one for each
+running box, and lie where no box looks: they do not count.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 
 from paddock.limits import SOCKET_SCAN_ENTRIES
+
+_OURS = re.compile(r"/proc/self/fd/\d+/(init|daemon)\.sock\Z")
 
 
 def beneath(directory: str, table: str = "/proc/net/unix") -> list[str]:
@@ -34,7 +39,9 @@ def _bound(table: str) -> tuple[list[str], bool]:
         fields = line.split(None, 7)
         if len(fields) < 8 or fields[7].startswith("@"):
             continue
-        if fields[7].startswith("/"):
+        if _OURS.match(fields[7]):
+            continue
+        if fields[7].startswith("/") and not fields[7].startswith("/proc/"):
             absolute.append(fields[7])
         else:
             relative = True
@@ -43,7 +50,10 @@ def _bound(table: str) -> tuple[list[str], bool]:
 
 def _real(name: str) -> str:
     parent, _, base = name.rpartition("/")
-    return os.path.join(os.path.realpath(parent or "/"), base)
+    try:
+        return os.path.join(os.path.realpath(parent or "/"), base)
+    except OSError:  # a link on the way went while it was read
+        return name
 
 
 def _is_socket(path: str) -> bool:
