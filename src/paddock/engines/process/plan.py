@@ -7,7 +7,7 @@ import resource
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from paddock import limits
+from paddock import fs, limits
 from paddock.engines.process import hostsockets
 from paddock.engines.process.toolchains import Toolchains
 from paddock.errors import UserError
@@ -213,7 +213,7 @@ def _bind(
     own: bool = False,
     extra: tuple[str, ...] = (),
 ) -> MountOp:
-    found = os.stat(source)
+    found = _stat_without_links(source) if own else os.stat(source)
     owner = (found.st_uid, found.st_gid) if own and ground.is_root else ()
     return MountOp(
         op="bind",
@@ -223,6 +223,22 @@ def _bind(
         identity=(found.st_dev, found.st_ino),
         owner=owner,
     )
+
+
+def _stat_without_links(path: str) -> os.stat_result:
+    """Of a path that was resolved and approved: if any part of it is a link by now, somebody swapped it."""
+    top = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fd = fs.open_beneath(top, path.lstrip("/"), os.O_PATH)
+    except OSError as error:
+        hint = "make sure that no other box can write to its parent directories"
+        raise UserError(f"{path} was replaced: {error.strerror}", hint=hint, code="replaced") from error
+    finally:
+        os.close(top)
+    try:
+        return os.fstat(fd)
+    finally:
+        os.close(fd)
 
 
 def _rlimits(spec: BoxSpec, ground: Ground) -> tuple[tuple[int, ...], ...]:
