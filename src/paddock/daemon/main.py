@@ -61,7 +61,7 @@ async def _live(where: paths.Paths, store: Store, held: Bounds, ready: int) -> N
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     launcher = Launcher(where.daemon_log)
-    engines = {EngineName.PROCESS: ProcessEngine(where, launcher, held)}
+    engines = {EngineName.PROCESS: ProcessEngine(where.state, launcher, held)}
     judges = (Deadlines(), Memory(accounting.memory_of), Disk(_disk_of))
     runtime = Runtime(
         where,

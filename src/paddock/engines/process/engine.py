@@ -11,19 +11,18 @@ import struct
 import time
 from typing import TYPE_CHECKING
 
-from paddock import codec, fs, guard, limits, proc
+from paddock import codec, fs, limits, proc
 from paddock.engines.process import bounds, etc, kernel, shims, toolchains
 from paddock.engines.process import plan as plans
 from paddock.engines.process.warm import Launcher, readable
-from paddock.errors import Unavailable, UserError
+from paddock.errors import Unavailable
 from paddock.model import Evidence
 from paddock.watch import WatchedBox
 
 if TYPE_CHECKING:
     from paddock.engines.base import Placement
     from paddock.engines.process.plan import MountOp, Plan
-    from paddock.model import BoxSpec, LimitReport
-    from paddock.paths import Paths
+    from paddock.model import LimitReport
 
 FIRST_SUBORDINATE_ID = 1_900_000_000  # above systemd's container range, below the sign bit
 BOX_ID = 1000  # the user inside a root caller's box
@@ -59,9 +58,8 @@ class ProcessHandle:
 
 
 class ProcessEngine:
-    def __init__(self, where: Paths, launcher: Launcher, held: bounds.Bounds) -> None:
-        self._state_dir = where.state
-        self._private = where.private
+    def __init__(self, state_dir: str, launcher: Launcher, held: bounds.Bounds) -> None:
+        self._state_dir = state_dir
         self._launcher = launcher
         self._bounds = held
         self._uid, self._gid = os.getuid(), os.getgid()
@@ -75,7 +73,6 @@ class ProcessEngine:
     # -- start ---------------------------------------------------------------------------------------------------------
 
     async def start(self, placement: Placement) -> ProcessHandle:
-        self._check_sources(placement.spec)
         self._prepare_storage(placement)
         plan = self._plan(placement)
         listener = fs.bind_unix(run_directory(placement), SOCKET)
@@ -98,14 +95,6 @@ class ProcessEngine:
                 await asyncio.to_thread(self._bounds.remove, placement)
                 raise
         return handle
-
-    def _check_sources(self, spec: BoxSpec) -> None:
-        """Again at every start: since the box was made, another one may have put a link in the way."""
-        for path, what in ((spec.workspace, "workspace"), *((mount.source, "mount") for mount in spec.mounts)):
-            real = guard.check_source(path, home=spec.caller_home, state_dirs=self._private, what=what)
-            if real != path:
-                hint = f"it leads to {real} now; remove the box, or put the directory back"
-                raise UserError(f"the {what} {path} was replaced", hint=hint, code="replaced")
 
     def _prepare_storage(self, placement: Placement) -> None:
         """Home and journals stay from run to run, /tmp does not."""
