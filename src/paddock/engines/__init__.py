@@ -1,0 +1,1 @@
+"""How a box is isolated: one package per engine."""
