@@ -3,7 +3,7 @@
 Theory. Looking at every box is dear, looking at the host is cheap, and a box cannot grow without the host shrinking. So
 four times a second two figures of the host are read; boxes are accounted only when the host has lost a step since they
 last were, now and then while one of them works (what it took may have been freed elsewhere at the same time), and at
-once when the host is below its floor. Each pause is at least a multiple of what the last accounting cost, so that a
+once when the host falls below its floor. Each pause is at least a multiple of what the last accounting cost, so that a
 thousand boxes are watched more slowly, not at a higher price.
 
 Judges decide and take time and figures from outside: `Deadlines`, `Memory`, `Disk`. `Watch` is the task around them.
@@ -34,6 +34,7 @@ _FLOOR_PAUSE_S: Final = 2.0  # a stopped box gives back what it held within this
 _IDLE_SHARE: Final = 100  # accounting takes at most this part of a core: a hundredth in peace,
 _BUSY_SHARE: Final = 10  # a tenth while the host shrinks,
 _FLOOR_SHARE: Final = 2  # half when it is about to run out
+_FLOOR_STEP_BYTES: Final = limits.WATCH_STEP_BYTES // 16  # a host that stays low for days is not walked for days
 _GROWTH_BYTES: Final = limits.WATCH_STEP_BYTES // 4  # less is noise: nobody is stopped for it
 _HOLDING_BYTES: Final = limits.WATCH_STEP_BYTES
 _UNITS: Final = ((limits.GIB, "GiB"), (limits.MIB, "MiB"), (limits.KIB, "KiB"), (1, "bytes"))
@@ -101,7 +102,7 @@ class _Accounting(abc.ABC):
         self._clock = clock
         self._at_s = -math.inf
         self._cost_s = 0.0
-        self._most_bytes = -1  # the most the host had since the last accounting; -1 before the first one
+        self._most_bytes = -1  # the most the host had since the last accounting
         self._quiet_until_s = -math.inf
         self._before: dict[int, int] = {}  # by init pid, from the last accounting with the host above its floor
 
@@ -120,17 +121,18 @@ class _Accounting(abc.ABC):
     def takes_time(self, now_s: float, host: HostSample, boxes: Collection[WatchedBox]) -> bool:
         """Whether a step with these arguments would look at boxes."""
         has, since_s = self._host(host), now_s - self._at_s
-        if has < self.floor_bytes:
-            return now_s >= self._quiet_until_s and since_s >= _FLOOR_SHARE * self._cost_s
-        if self._most_bytes < 0:
-            return True
         # Upwards the mark follows the host: what others free and a box then takes is a loss too.
         self._most_bytes = max(self._most_bytes, has)
-        if self._most_bytes - has > limits.WATCH_STEP_BYTES:
+        lost, scarce = self._most_bytes - has, has < self.floor_bytes
+        if scarce and now_s < self._quiet_until_s:
+            return False
+        if scarce and (self._most_bytes >= self.floor_bytes or self._quiet_until_s > self._at_s):
+            return since_s >= _FLOOR_SHARE * self._cost_s  # just fallen below, or the last verdict was not enough
+        if lost > (_FLOOR_STEP_BYTES if scarce else limits.WATCH_STEP_BYTES):
             return since_s >= _BUSY_SHARE * self._cost_s
         if since_s < max(self.period_s, _IDLE_SHARE * self._cost_s):
             return False
-        return any(box.active and self._limit(box) is not None for box in boxes)
+        return since_s == math.inf or any(box.active and self._limit(box) is not None for box in boxes)
 
     def step(self, now_s: float, host: HostSample, boxes: Collection[WatchedBox]) -> list[Verdict]:
         if not self.takes_time(now_s, host, boxes):
@@ -142,9 +144,9 @@ class _Accounting(abc.ABC):
         found = self._over_limit(boxes, held)
         if not scarce:
             self._before = dict(held)
-        elif not found:
-            found = self._for_the_host(boxes, held)
-            self._quiet_until_s = now_s + _FLOOR_PAUSE_S if found else now_s
+            return found
+        found = found or self._for_the_host(boxes, held)
+        self._quiet_until_s = now_s + _FLOOR_PAUSE_S if found else now_s
         return found
 
     def _over_limit(self, boxes: Collection[WatchedBox], held: Mapping[int, int]) -> list[Verdict]:
