@@ -9,6 +9,7 @@ from paddock.model import BoxId, BoxSpec, Evidence, LimitReport
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable
 
     from paddock.watch import WatchedBox
 
@@ -39,9 +40,6 @@ class Handle(Protocol):
     evidence: Evidence
     pidfd: int
 
-    def connect(self) -> socket.socket:
-        """A new channel to the box's init."""
-
     def kill(self) -> None:
         """End every process of the box at once."""
 
@@ -50,8 +48,14 @@ class Handle(Protocol):
 
 
 class Engine(Protocol):
-    async def start(self, placement: Placement) -> Handle:
-        """Make the box; it is ready for commands when this returns, or nothing of it is left."""
+    async def start(self, placement: Placement, listening: Callable[[], None] | None = None) -> Handle:
+        """Make the box; it is ready for commands when this returns, or nothing of it is left.
+
+        `listening` is called as soon as a channel can be opened: what is sent then runs once the box is confined.
+        """
+
+    def connect(self, placement: Placement) -> socket.socket:
+        """A new channel to the box's init, from the moment it listens."""
 
     def adopt(self, placement: Placement, evidence: Evidence | None) -> Handle | None:
         """Find a box that an earlier daemon started; None when it is not running."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from paddock.engines.base import Engine, Handle
+    from paddock.frames import Message
     from paddock.paths import Paths
     from paddock.watch import Watch
 
@@ -206,19 +207,23 @@ class Runtime:
             if box.handle is None:
                 await self._start(box)
 
-    async def _start(self, box: Box) -> None:
+    async def _start(self, box: Box, listening: Callable[[], None] | None = None) -> None:
         try:
-            handle = await self.engine(box).start(box.placement)
+            handle = await self.engine(box).start(box.placement, listening)
         except PaddockError as error:
             if not box.row.spec.ephemeral:
                 box.row = await self.write(self._store.set_state, box.row, BoxState.FAILED, error.message)
             raise
-        try:
-            box.row = await self.write(self._store.set_state, box.row, BoxState.RUNNING, "", handle.evidence)
-        except BaseException:
-            handle.kill()
-            handle.close()
-            raise
+        if box.row.spec.ephemeral:
+            # Nobody is told that it runs, and recovery finds it by its socket: no need to wait for the disk.
+            self._writer.submit(self._store.set_state, box.row, BoxState.RUNNING, "", handle.evidence)
+        else:
+            try:
+                box.row = await self.write(self._store.set_state, box.row, BoxState.RUNNING, "", handle.evidence)
+            except BaseException:
+                handle.kill()
+                handle.close()
+                raise
         self.hold(box, handle)
 
     def hold(self, box: Box, handle: Handle) -> None:
@@ -279,7 +284,7 @@ class Runtime:
     async def _asked_to_end(self, box: Box, grace_s: float) -> bool:
         assert box.handle is not None
         try:
-            with box.handle.connect() as channel:
+            with self._connect(box) as channel:
                 await commands.send(channel, {"op": "shutdown", "grace_s": grace_s}, [])
             await asyncio.wait_for(box.ended.wait(), grace_s + 1.0)
         except (OSError, TimeoutError, PaddockError):
@@ -308,15 +313,39 @@ class Runtime:
 
     async def run(self, request: BoxRequest, spec: ExecSpec) -> tuple[Box, str, socket.socket]:
         """An ephemeral box around one command."""
+        commands.check_user(spec.user)
         box = await self.create(replace(request, ephemeral=True))
+        job = commands.new_job_id()
         try:
-            job, channel = await self.exec(box, replace(spec, main=True))
+            message = commands.start_message(replace(spec, main=True), job, self.environment(box), box.row.spec.workdir)
+            async with box.lock:
+                channel = await self._start_with(box, message)
         except BaseException:
             async with box.lock:
                 await self._end(box, grace_s=0.0)
                 await self._forget(box)
             raise
         return box, job, channel
+
+    async def _start_with(self, box: Box, message: Message) -> socket.socket:
+        """Start a box whose first command waits for it, so that neither waits for the other."""
+        waiting: list[tuple[socket.socket, asyncio.Task[None]]] = []
+
+        def listening() -> None:
+            channel = self.engine(box).connect(box.placement)
+            send = asyncio.get_running_loop().create_task(commands.send(channel, message, []), name="first command")
+            waiting.append((channel, send))
+
+        try:
+            await self._start(box, listening)
+            channel, send = waiting[0]
+            await send
+        except BaseException:
+            for channel, send in waiting:
+                send.cancel()
+                channel.close()
+            raise
+        return channel
 
     async def exec(self, box: Box, spec: ExecSpec) -> tuple[str, socket.socket]:
         """Start a command and hand back its channel; init's answer is the first thing on it."""
@@ -353,7 +382,7 @@ class Runtime:
         if box.handle is None:
             raise Unavailable(f"the box {box.name!r} is not running", hint="run the command again", code="gone")
         try:
-            return box.handle.connect()
+            return self.engine(box).connect(box.placement)
         except OSError as error:
             raise Unavailable(
                 f"the box {box.name!r} does not answer: {error.strerror}",

@@ -34,6 +34,9 @@ class Bounds:
     def __repr__(self) -> str:
         return f"<Bounds by {', '.join(self._cgroups.parents) or 'rlimits and watch'}>"
 
+    def has_cgroups(self) -> bool:
+        return bool(self._cgroups.parents)
+
     def holds_memory(self) -> bool:
         return "memory" in self._cgroups.parents
 

@@ -20,6 +20,8 @@ from paddock.model import Evidence
 from paddock.watch import WatchedBox
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from paddock.engines.base import Placement
     from paddock.engines.process.plan import MountOp, Plan
     from paddock.model import LimitReport
@@ -30,6 +32,8 @@ SOCKET = "init.sock"
 _SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 _PLAN_BYTES = 1 << 20
 _TOOLCHAINS_FRESH_S = 5.0
+_VIEW_FRESH_S = 1.0
+_BACKLOG = 64
 _ID_MAPS_KEPT = 64
 
 
@@ -43,9 +47,6 @@ class ProcessHandle:
 
     def __repr__(self) -> str:
         return f"<ProcessHandle {self._placement.spec.name} pid {self.evidence.pid}>"
-
-    def connect(self) -> socket.socket:
-        return fs.connect_unix(run_directory(self._placement), SOCKET)
 
     def kill(self) -> None:
         try:
@@ -66,34 +67,40 @@ class ProcessEngine:
         self._is_root = self._uid == 0
         self._toolchains: dict[tuple[str, str], tuple[float, toolchains.Toolchains]] = {}
         self._id_maps: dict[tuple[int, ...], int] = {}
+        self._viewed: tuple[float, str, str] | None = None
 
     def __repr__(self) -> str:
         return f"<ProcessEngine for uid {self._uid}>"
 
     # -- start ---------------------------------------------------------------------------------------------------------
 
-    async def start(self, placement: Placement) -> ProcessHandle:
+    async def start(self, placement: Placement, listening: Callable[[], None] | None = None) -> ProcessHandle:
+        """The plan waits in its socket before the process exists, and so do commands sent once we are `listening`."""
         self._prepare_storage(placement)
         plan = self._plan(placement)
-        listener = fs.bind_unix(run_directory(placement), SOCKET)
-        listener.listen(64)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _PLAN_BYTES)
-        ours.setblocking(False)
         with ours:
-            with theirs, listener:
+            with theirs, fs.bind_unix(run_directory(placement), SOCKET) as listener:
+                listener.listen(_BACKLOG)
+                if listening:
+                    listening()
+                await self._send_plan(ours, plan, placement)
                 pid = await self._launcher.clone(*self._maps(placement), theirs.fileno(), listener.fileno())
-            pidfd = os.pidfd_open(pid)
-            try:
-                handle = ProcessHandle(placement, _evidence(pid), pidfd)
-                # Moving a process between cgroups waits for readers all over the machine: build the box meanwhile.
-                attached = asyncio.to_thread(self._bounds.attach, placement, pid)
-                await asyncio.gather(attached, self._confine(ours, plan, placement))
-            except BaseException:
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-                os.close(pidfd)
-                await asyncio.to_thread(self._bounds.remove, placement)
-                raise
+            return await self._settle(placement, pid, ours)
+
+    async def _settle(self, placement: Placement, pid: int, channel: socket.socket) -> ProcessHandle:
+        pidfd = os.pidfd_open(pid)
+        try:
+            handle = ProcessHandle(placement, _evidence(pid), pidfd)
+            # Moving a process between cgroups waits for readers all over the machine: it builds itself meanwhile.
+            attached = asyncio.to_thread(self._bounds.attach, placement, pid) if self._bounds.has_cgroups() else None
+            await asyncio.gather(_ready(channel), *([attached] if attached else []))
+            channel.send(b"go")  # it runs nothing before it is in its cgroup
+        except BaseException:
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            os.close(pidfd)
+            await asyncio.to_thread(self._bounds.remove, placement)
+            raise
         return handle
 
     def _prepare_storage(self, placement: Placement) -> None:
@@ -110,11 +117,11 @@ class ProcessEngine:
         return plans.make(placement.spec, self._ground(placement))
 
     def _ground(self, placement: Placement) -> plans.Ground:
-        shared = f"{self._state_dir}/view"
         uid, gid = (BOX_ID, BOX_ID) if self._is_root else (self._uid, self._gid)
+        shared_etc, shared_shims = self._view(uid, gid)
         return plans.Ground(
-            etc=etc.prepare(f"{shared}/etc", uid=uid, gid=gid, shell=default_shell()),
-            shims=shims.prepare(f"{shared}/shims"),
+            etc=shared_etc,
+            shims=shared_shims,
             storage=placement.directory,
             toolchains=self._find_toolchains(placement.spec.caller_path, placement.spec.caller_home),
             uid=uid,
@@ -123,6 +130,14 @@ class ProcessEngine:
             memory_bytes=bounds.memory_bytes(placement.spec.limits),
             memory_by_kernel=self._bounds.holds_memory(),
         )
+
+    def _view(self, uid: int, gid: int) -> tuple[str, str]:
+        """What all boxes share; looking whether the host's /etc changed once a second is enough."""
+        now = time.monotonic()
+        if self._viewed is None or now - self._viewed[0] > _VIEW_FRESH_S or not os.path.isdir(self._viewed[1]):
+            etc_dir = etc.prepare(f"{self._state_dir}/view/etc", uid=uid, gid=gid, shell=default_shell())
+            self._viewed = (now, etc_dir, shims.prepare(f"{self._state_dir}/view/shims"))
+        return self._viewed[1:]
 
     def _find_toolchains(self, path: str, home: str) -> toolchains.Toolchains:
         found = self._toolchains.get((path, home))
@@ -136,22 +151,15 @@ class ProcessEngine:
         subordinate = FIRST_SUBORDINATE_ID + placement.index
         return f"0 {subordinate} 1", f"0 {subordinate} 1"
 
-    async def _confine(self, channel: socket.socket, plan: Plan, placement: Placement) -> None:
+    async def _send_plan(self, channel: socket.socket, plan: Plan, placement: Placement) -> None:
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _PLAN_BYTES)
+        channel.setblocking(False)
         trees = await self._open_trees(plan, placement) if self._is_root else []
         try:
             socket.send_fds(channel, [json.dumps(codec.to_wire(plan)).encode()], trees)
         finally:
             for fd in trees:
                 os.close(fd)
-        try:
-            await asyncio.wait_for(readable(channel), limits.START_TIMEOUT_S)
-            reply = json.loads(channel.recv(_PLAN_BYTES) or b"{}")
-        except TimeoutError:
-            reply = {"error": f"no answer in {limits.START_TIMEOUT_S:.0f} s", "step": "start"}
-        except (OSError, ValueError) as error:
-            reply = {"error": str(error), "step": "start"}
-        if reply.get("ok") is not True:
-            raise _failed(reply)
 
     # -- a root caller opens the trees: the box's uid could not walk to them -------------------------------------------
 
@@ -178,6 +186,9 @@ class ProcessEngine:
             subordinate = FIRST_SUBORDINATE_ID + index
             self._id_maps[key] = await self._launcher.id_map(*(_swap(number, subordinate) for number in owner))
         return self._id_maps[key]
+
+    def connect(self, placement: Placement) -> socket.socket:
+        return fs.connect_unix(run_directory(placement), SOCKET)
 
     # -- find again, clean up ------------------------------------------------------------------------------------------
 
@@ -274,6 +285,19 @@ def _make_directory(path: str) -> bool:
     except FileExistsError:
         return False
     return True
+
+
+async def _ready(channel: socket.socket) -> None:
+    """Wait for the box's own word that it is confined."""
+    try:
+        await asyncio.wait_for(readable(channel), limits.START_TIMEOUT_S)
+        reply = json.loads(channel.recv(_PLAN_BYTES) or b"{}")
+    except TimeoutError:
+        reply = {"error": f"no answer in {limits.START_TIMEOUT_S:.0f} s"}
+    except (OSError, ValueError) as error:
+        reply = {"error": str(error)}
+    if reply.get("ok") is not True:
+        raise _failed(reply)
 
 
 def run_directory(placement: Placement) -> str:
