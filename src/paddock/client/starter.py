@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
 
-_KEPT = ("HOME", "PATH", "LANG", "PADDOCK_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR")
+_KEPT = ("HOME", "PATH", "LANG", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR")
 _BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); from paddock.daemon.main import main; main()"
 
 
@@ -52,7 +52,7 @@ def _start(where: paths.Paths) -> socket.socket:
         source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         proc.spawn_daemon(
             [sys.executable, "-I", "-S", "-c", _BOOT, source, str(write)],
-            env={key: os.environ[key] for key in _KEPT if key in os.environ},
+            env=_environment(where),
             log_path=where.daemon_log,
             ready_fd=write,
         )
@@ -69,6 +69,13 @@ def _start(where: paths.Paths) -> socket.socket:
             return found
         time.sleep(0.02)
     raise _stuck(where)
+
+
+def _environment(where: paths.Paths) -> dict[str, str]:
+    env = {key: os.environ[key] for key in _KEPT if key in os.environ}
+    if where.home:  # chosen by the caller, perhaps not by its environment
+        env["PADDOCK_HOME"] = where.home
+    return env
 
 
 def _await(read: int, where: paths.Paths, deadline: float) -> None:

@@ -77,18 +77,17 @@ async def _live(where: paths.Paths, store: Store, held: Bounds, ready: int) -> N
         listener.listen(128)
         identity = os.lstat(f"{where.run}/{paths.SOCKET}").st_ino
         server = Server(runtime, listener)
-        serving = loop.create_task(server.run(), name="serve")
+        server.start()
         watching = loop.create_task(runtime.watch.run(), name="watch")
         _tell(ready, {"ready": True})
         log.info("serving, pid %d, %d boxes", os.getpid(), len(runtime.boxes))
         stopping = loop.create_task(stop.wait(), name="stop")
         moved = loop.create_task(_until_moved(where, identity), name="moved")
-        await asyncio.wait({serving, stopping, moved}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({stopping, moved}, return_when=asyncio.FIRST_COMPLETED)
         moved.cancel()
         await asyncio.sleep(0)  # the answer to `shutdown` goes out first
-        serving.cancel()
         watching.cancel()
-        await asyncio.gather(serving, watching, return_exceptions=True)
+        await asyncio.gather(watching, return_exceptions=True)
         await server.close()
         if _is_ours(where, identity):
             os.unlink(f"{where.run}/{paths.SOCKET}")

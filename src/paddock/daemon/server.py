@@ -32,20 +32,25 @@ class Server:
     def __repr__(self) -> str:
         return f"<Server {len(self._clients)} clients>"
 
-    async def run(self) -> None:
-        loop = asyncio.get_running_loop()
+    def start(self) -> None:
         self._listener.setblocking(False)
-        while True:
-            sock, _ = await loop.sock_accept(self._listener)
-            sock.setblocking(False)
-            if len(self._clients) >= limits.CONNECTIONS_MAX or not _is_same_user(sock):
-                sock.close()
-                continue
-            task = loop.create_task(self._client(sock), name="client")
-            self._clients.add(task)
-            task.add_done_callback(self._clients.discard)
+        asyncio.get_running_loop().add_reader(self._listener.fileno(), self._accept)
+
+    def _accept(self) -> None:
+        try:
+            sock, _ = self._listener.accept()
+        except OSError:  # the caller hung up, or we are out of descriptors; both pass
+            return
+        sock.setblocking(False)
+        if len(self._clients) >= limits.CONNECTIONS_MAX or not _is_same_user(sock):
+            sock.close()
+            return
+        task = asyncio.get_running_loop().create_task(self._client(sock), name="client")
+        self._clients.add(task)
+        task.add_done_callback(self._clients.discard)
 
     async def close(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._listener.fileno())
         self._listener.close()
         for task in list(self._clients):
             task.cancel()

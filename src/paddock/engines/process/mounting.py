@@ -154,6 +154,10 @@ def _find(root: int, operation: Operation) -> int:
 
 def _walk(root: int, path: str, *, directory: bool | None) -> int:
     """Open `path` beneath the new root, making what is missing (None: make nothing). No component may be a symlink."""
+    existing = kernel.open_beneath(root, path)
+    if existing >= 0:
+        _check_kind(existing, path, directory=bool(directory))
+        return existing
     fd = os.dup(root)
     parts = [part for part in path.split("/") if part]
     for depth, part in enumerate(parts):
@@ -164,12 +168,16 @@ def _walk(root: int, path: str, *, directory: bool | None) -> int:
         step = os.open(part, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
         os.close(fd)
         fd = step
-        kind = os.fstat(fd).st_mode
-        if stat.S_ISLNK(kind):
-            raise OSError(errno.ELOOP, f"{part!r} is a symbolic link")
-        if want_directory and not stat.S_ISDIR(kind):
-            raise OSError(errno.ENOTDIR, f"{part!r} is not a directory")
+        _check_kind(fd, part, directory=want_directory)
     return fd
+
+
+def _check_kind(fd: int, name: str, *, directory: bool) -> None:
+    kind = os.fstat(fd).st_mode
+    if stat.S_ISLNK(kind):
+        raise OSError(errno.ELOOP, f"{name!r} is a symbolic link")
+    if directory and not stat.S_ISDIR(kind):
+        raise OSError(errno.ENOTDIR, f"{name!r} is not a directory")
 
 
 def _make(fd: int, name: str, *, directory: bool) -> None:

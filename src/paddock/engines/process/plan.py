@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import resource
+import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -157,12 +159,22 @@ def _devices() -> list[MountOp]:
     ]
 
 
-def _proc() -> list[MountOp]:
-    return [
+@functools.cache
+def _proc() -> tuple[MountOp, ...]:
+    """/proc, and over it what this kernel would show, or let be written, to one who is not root."""
+    covered = [name for name in _PROC_COVERED if _mode(f"/proc/{name}") & stat.S_IROTH]
+    return (
         MountOp(op="proc", target="/proc"),
-        *(MountOp(op="readonly", target=f"/proc/{name}", optional=True) for name in _PROC_READONLY),
-        *(MountOp(op="cover", target=f"/proc/{name}", optional=True) for name in _PROC_COVERED),
-    ]
+        *(MountOp(op="readonly", target=f"/proc/{name}") for name in _PROC_READONLY if _mode(f"/proc/{name}")),
+        *(MountOp(op="cover", target=f"/proc/{name}") for name in covered),
+    )
+
+
+def _mode(path: str) -> int:
+    try:
+        return os.stat(path).st_mode
+    except OSError:
+        return 0
 
 
 def _private(ground: Ground) -> list[MountOp]:
