@@ -9,6 +9,7 @@ links notices if someone has put one there since.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import stat
 from dataclasses import dataclass
@@ -182,27 +183,35 @@ def _file_system(fd: int) -> str:
 
 
 def _rules(source: _Source, home: str, state_dirs: tuple[str, ...], seen: _Places) -> Iterator[_Rule]:
-    yield _Rule(place="/", label="the root directory")
     yield from _home_rules(home, "your home directory") if home else ()
     for place in state_dirs:
         yield _Rule(place=place, label="the private directory of paddock", sealed=True)
     for owner, place in _homes_root_can_enter():
         if source.lineage & seen.marks(place) or source.own & seen.lineage(place):
             yield from _home_rules(place, f"the home directory of {owner}") if not _within(home, place, seen) else ()
-    for place in _SYSTEM_SEALED:
-        yield _Rule(place=place, label="the system directory", sealed=True, gap=_GAPS.get(place, ""))
-    for place in _SYSTEM_WHOLE:
-        yield _Rule(place=place, label="the system directory")
+    yield from _system_rules()
     if not _within(home, "/root", seen):
         yield _Rule(place="/root", label="the home directory of root", sealed=True)
 
 
-def _home_rules(home: str, label: str) -> Iterator[_Rule]:
-    yield _Rule(place=home, label=label)
-    for name in _HOME_SEALED:
-        yield _Rule(place=os.path.join(home, name), label="the private place", hint=_HINT_COPY, sealed=True)
-    for name in _HOME_WHOLE:
-        yield _Rule(place=os.path.join(home, name), label="the mixed directory")
+@functools.cache
+def _system_rules() -> tuple[_Rule, ...]:
+    label = "the system directory"
+    return (
+        _Rule(place="/", label="the root directory"),
+        *(_Rule(place=place, label=label, sealed=True, gap=_GAPS.get(place, "")) for place in _SYSTEM_SEALED),
+        *(_Rule(place=place, label=label) for place in _SYSTEM_WHOLE),
+    )
+
+
+@functools.lru_cache(64)
+def _home_rules(home: str, label: str) -> tuple[_Rule, ...]:
+    sealed = {"label": "the private place", "hint": _HINT_COPY}
+    return (
+        _Rule(place=home, label=label),
+        *(_Rule(place=os.path.join(home, name), sealed=True, **sealed) for name in _HOME_SEALED),
+        *(_Rule(place=os.path.join(home, name), label="the mixed directory") for name in _HOME_WHOLE),
+    )
 
 
 def _homes_root_can_enter() -> Iterator[tuple[str, str]]:

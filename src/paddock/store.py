@@ -19,7 +19,7 @@ from paddock.errors import PaddockError, Unavailable
 from paddock.model import BoxId, BoxSpec, BoxState, Evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 SCHEMA = 1
 _TABLES = """
@@ -93,19 +93,18 @@ class Store:
 
     # -- boxes ---------------------------------------------------------------------------------------------------------
 
-    def add(self, box_id: BoxId, spec: BoxSpec, created_at: str = "") -> BoxRow:
-        """Insert a box under the lowest free position; the caller has made sure the name is free."""
-        created_at = created_at or now()
-        text = json.dumps(codec.to_wire(spec))
+    def add(self, row: BoxRow) -> None:
+        """Insert a new box; the caller has made sure that its name and position are free."""
+        text = json.dumps(codec.to_wire(row.spec))
         with self._transaction():
-            taken = {row[0] for row in self._db.execute("SELECT position FROM boxes")}
-            position = next(n for n in range(len(taken) + 1) if n not in taken)
             self._db.execute(
                 "INSERT INTO boxes (id, name, agent, workspace, position, spec, state, reason, created_at) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, '', ?)",
-                (box_id, spec.name, spec.agent, spec.workspace, position, text, BoxState.CREATED.value, created_at),
+                (
+                    *(row.id, row.spec.name, row.spec.agent, row.spec.workspace, row.position),
+                    *(text, row.state.value, row.created_at),
+                ),
             )
-        return BoxRow(id=box_id, position=position, spec=spec, state=BoxState.CREATED, reason="", created_at=created_at)
 
     def remove(self, box_id: str) -> None:
         with self._transaction():
@@ -172,6 +171,12 @@ class Store:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
+
+
+def new_row(box_id: BoxId, spec: BoxSpec, taken: Collection[int]) -> BoxRow:
+    """A box that is about to be, in the lowest free position."""
+    position = next(n for n in range(len(taken) + 1) if n not in taken)
+    return BoxRow(id=box_id, position=position, spec=spec, state=BoxState.CREATED, reason="", created_at=now())
 
 
 def now() -> str:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import secrets
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,7 +20,7 @@ from paddock.model import BoxId, BoxInfo, BoxRequest, BoxSpec, BoxState, EngineN
 from paddock.runtime import commands, journals
 from paddock.runtime.box import Box, Ending
 from paddock.runtime.normalise import normalise
-from paddock.store import JobRow, Store, now
+from paddock.store import JobRow, Store, new_row, now
 
 if TYPE_CHECKING:
     import socket
@@ -62,6 +62,10 @@ class Runtime:
 
     async def write(self, action: Callable[..., T], *args: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._writer, action, *args)
+
+    def _queue(self, action: Callable[..., object], *args: object) -> None:
+        """Write in order, but wait for nothing; a failure is only logged."""
+        self._writer.submit(action, *args).add_done_callback(_log_failure)
 
     def later(self, coroutine: Coroutine[None, None, None], name: str) -> None:
         task = asyncio.get_running_loop().create_task(coroutine, name=name)
@@ -133,13 +137,17 @@ class Runtime:
             raise Unavailable(
                 f"cannot make {directory}: {error.strerror}", hint="free some disk space", code="disk"
             ) from error
+        box = Box(new_row(box_id, spec, {box.row.position for box in self.boxes.values()}), directory)
+        self.boxes[box_id] = box  # before we wait: name and position are taken from now on
         try:
-            row = await self.write(self._store.add, box_id, spec)
+            if spec.ephemeral:  # nobody is told that it exists, so nobody waits for the disk
+                self._queue(self._store.add, box.row)
+            else:
+                await self.write(self._store.add, box.row)
         except BaseException:
+            del self.boxes[box_id]
             self._discard(directory)
             raise
-        box = Box(row, directory)
-        self.boxes[box_id] = box
         return box
 
     async def open(self, request: BoxRequest) -> tuple[Box, bool]:
@@ -216,7 +224,7 @@ class Runtime:
             raise
         if box.row.spec.ephemeral:
             # Nobody is told that it runs, and recovery finds it by its socket: no need to wait for the disk.
-            self._writer.submit(self._store.set_state, box.row, BoxState.RUNNING, "", handle.evidence)
+            self._queue(self._store.set_state, box.row, BoxState.RUNNING, "", handle.evidence)
         else:
             try:
                 box.row = await self.write(self._store.set_state, box.row, BoxState.RUNNING, "", handle.evidence)
@@ -480,3 +488,8 @@ class Runtime:
             except UserError:
                 continue  # gone meanwhile
         return names
+
+
+def _log_failure(done: Future[object]) -> None:
+    if error := done.exception():
+        log.error("a record was not written: %s", error)

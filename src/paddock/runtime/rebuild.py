@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from paddock import codec, fs
 from paddock.errors import PaddockError, Unavailable
 from paddock.model import BoxId, BoxSpec
-from paddock.store import Store, quarantine
+from paddock.store import Store, new_row, quarantine
 
 if TYPE_CHECKING:
     from paddock.paths import Paths
@@ -35,11 +35,11 @@ def rebuild(where: Paths) -> list[str]:
 
 def _add_boxes(where: Paths, store: Store) -> list[str]:
     report = []
-    for box_id in sorted(os.listdir(where.boxes)) if os.path.isdir(where.boxes) else []:
+    for position, box_id in enumerate(sorted(os.listdir(where.boxes)) if os.path.isdir(where.boxes) else []):
         try:
             with open(f"{where.boxes}/{box_id}/spec.json", "rb") as file:
                 spec = codec.from_wire(BoxSpec, json.loads(file.read()))
-            store.add(BoxId(box_id), spec)
+            store.add(new_row(BoxId(box_id), spec, range(position)))
         except (OSError, ValueError, PaddockError) as error:
             aside = f"{where.state}/unreadable-{box_id}"
             os.rename(f"{where.boxes}/{box_id}", aside)

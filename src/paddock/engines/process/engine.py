@@ -75,22 +75,27 @@ class ProcessEngine:
     # -- start ---------------------------------------------------------------------------------------------------------
 
     async def start(self, placement: Placement, listening: Callable[[], None] | None = None) -> ProcessHandle:
-        """The plan waits in its socket before the process exists, and so do commands sent once we are `listening`."""
+        """The launcher clones while we make the plan; the process waits for it, as do commands sent to its socket."""
         self._prepare_storage(placement)
-        plan = self._plan(placement)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
             with theirs, fs.bind_unix(run_directory(placement), SOCKET) as listener:
                 listener.listen(_BACKLOG)
                 if listening:
                     listening()
-                await self._send_plan(ours, plan, placement)
-                pid = await self._launcher.clone(*self._maps(placement), theirs.fileno(), listener.fileno())
-            return await self._settle(placement, pid, ours)
+                clone = self._launcher.clone(*self._maps(placement), theirs.fileno(), listener.fileno())
+                made = await asyncio.gather(clone, self._send_plan(ours, placement), return_exceptions=True)
+            if isinstance(made[0], BaseException):
+                raise made[0]
+            return await self._settle(placement, made[0], ours, made[1])
 
-    async def _settle(self, placement: Placement, pid: int, channel: socket.socket) -> ProcessHandle:
+    async def _settle(
+        self, placement: Placement, pid: int, channel: socket.socket, planned: BaseException | None
+    ) -> ProcessHandle:
         pidfd = os.pidfd_open(pid)
         try:
+            if planned is not None:
+                raise planned
             handle = ProcessHandle(placement, _evidence(pid), pidfd)
             # Moving a process between cgroups waits for readers all over the machine: it builds itself meanwhile.
             attached = asyncio.to_thread(self._bounds.attach, placement, pid) if self._bounds.has_cgroups() else None
@@ -151,7 +156,8 @@ class ProcessEngine:
         subordinate = FIRST_SUBORDINATE_ID + placement.index
         return f"0 {subordinate} 1", f"0 {subordinate} 1"
 
-    async def _send_plan(self, channel: socket.socket, plan: Plan, placement: Placement) -> None:
+    async def _send_plan(self, channel: socket.socket, placement: Placement) -> None:
+        plan = self._plan(placement)
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _PLAN_BYTES)
         channel.setblocking(False)
         trees = await self._open_trees(plan, placement) if self._is_root else []
