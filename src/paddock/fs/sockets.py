@@ -19,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_INT = struct.Struct("i")
 _CONNECT_TIMEOUT_S = 5.0  # a listener that is alive but stuck has a full queue
 
 
@@ -63,6 +64,17 @@ def connect_unix(
         return _connect(f"/proc/self/fd/{place}", name, kind, timeout_s)
     finally:
         os.close(place)
+
+
+def receive_fds(sock: socket.socket, size: int, count: int) -> tuple[bytes, list[int]]:
+    """As socket.recv_fds, which drops its flags argument: no program we start inherits what arrives here."""
+    space = socket.CMSG_SPACE(count * _INT.size)
+    data, ancillary, _, _ = sock.recvmsg(size, space, socket.MSG_CMSG_CLOEXEC)
+    fds: list[int] = []
+    for level, kind, raw in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            fds += (number for (number,) in _INT.iter_unpack(raw[: len(raw) // _INT.size * _INT.size]))
+    return data, fds
 
 
 def _connect(address: str, name: str, kind: int, timeout_s: float) -> socket.socket:

@@ -196,6 +196,7 @@ class Init:
 
 def serve(listener_fd: int) -> None:
     """Be init, for ever."""
+    os.set_inheritable(listener_fd, False)  # whoever accepts on it is init to the host
     init = Init(socket.socket(fileno=listener_fd))
     while True:
         init.loop.run_once()

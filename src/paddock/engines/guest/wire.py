@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 HEADER = struct.Struct("!IB")
+_INT = struct.Struct("i")
 MESSAGE, STDIN, STDOUT, STDERR, FILE = range(5)
 DATA_BYTES = 64 * 1024
 MESSAGE_BYTES = 1024 * 1024
@@ -50,6 +51,17 @@ def frame(kind: int, payload: bytes) -> bytes:
 
 def message(value: Request) -> bytes:
     return frame(MESSAGE, json.dumps(value, separators=(",", ":")).encode())
+
+
+def receive_fds(sock: socket.socket, size: int, count: int) -> tuple[bytes, list[int], int]:
+    """As socket.recv_fds, which drops its flags argument: without this one commands would inherit what we receive."""
+    space = socket.CMSG_SPACE(count * _INT.size)
+    data, ancillary, flags, _ = sock.recvmsg(size, space, socket.MSG_CMSG_CLOEXEC)
+    fds: list[int] = []
+    for level, kind, raw in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            fds += (number for (number,) in _INT.iter_unpack(raw[: len(raw) // _INT.size * _INT.size]))
+    return data, fds, flags
 
 
 class Loop:
@@ -189,7 +201,7 @@ class Connection:
 
     def _receive(self) -> None:
         try:
-            data, fds, _, _ = socket.recv_fds(self.sock, DATA_BYTES + HEADER.size, 4)
+            data, fds, _ = receive_fds(self.sock, DATA_BYTES + HEADER.size, 4)
         except BlockingIOError:
             return
         except OSError:

@@ -20,6 +20,7 @@ import socket
 import struct
 import time
 
+from paddock.engines.guest.wire import receive_fds
 from paddock.engines.process import kernel, landlock, mounting, seccomp
 
 TYPE_CHECKING = False
@@ -61,7 +62,7 @@ def enter(channel: socket.socket, listener: int, kit: Kit) -> None:
     marks: list[tuple[str, float]] = []
     step = "plan"
     try:
-        data, trees, flags, _ = socket.recv_fds(channel, PLAN_BYTES, MAX_TREES)
+        data, trees, flags = receive_fds(channel, PLAN_BYTES, MAX_TREES)
         if not data or flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
             os._exit(0)  # the daemon went away or changed its mind
         plan = json.loads(data)
