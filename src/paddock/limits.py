@@ -54,3 +54,4 @@ SOCKET_SCAN_ENTRIES = 200_000  # how much of a workspace is walked for sockets b
 DAEMON_LOG_BYTES = 4 * MIB
 CONNECTIONS_MAX = 4096
 BOXES_MAX = 10_000
+STARTS_MAX = 4  # at once; the others wait their turn, so that a burst of boxes delays nobody's answer

@@ -107,6 +107,7 @@ async def _status(runtime: Runtime, _args: Nothing) -> Answer:
             "socket": f"{runtime.paths.run}/daemon.sock",
             "boxes": len(runtime.boxes),
             "running": running,
+            "starting": runtime.starting,
             "repairs": runtime.repairs,
         }
     )

@@ -51,6 +51,9 @@ class Runtime:
         self._home = home
         self.watch = make_watch(self.condemn)
         self._endings: dict[str, Ending] = {}
+        # Making a box works in the event loop for some milliseconds: a hundred at once would delay every answer.
+        self._admission = asyncio.Semaphore(limits.STARTS_MAX)
+        self.starting = 0  # boxes that are being started or wait for their turn
         # One thread for the store: a slow disk must not stop the event loop, and writes stay in order.
         self._writer = ThreadPoolExecutor(1, "store")
         self._tasks: set[asyncio.Task[None]] = set()
@@ -118,6 +121,10 @@ class Runtime:
     # -- create, open, remove ------------------------------------------------------------------------------------------
 
     async def create(self, request: BoxRequest) -> Box:
+        async with self._admission:
+            return await self._create(request)
+
+    async def _create(self, request: BoxRequest) -> Box:
         if len(self.boxes) >= limits.BOXES_MAX:
             raise UserError(f"{limits.BOXES_MAX} boxes exist", hint="remove some with `paddock prune`", code="too-many")
         taken = {box.name for box in self.boxes.values()}
@@ -216,6 +223,14 @@ class Runtime:
                 await self._start(box)
 
     async def _start(self, box: Box, listening: Callable[[], None] | None = None) -> None:
+        self.starting += 1
+        try:
+            async with self._admission:
+                await self._start_now(box, listening)
+        finally:
+            self.starting -= 1
+
+    async def _start_now(self, box: Box, listening: Callable[[], None] | None) -> None:
         try:
             handle = await self.engine(box).start(box.placement, listening)
         except PaddockError as error:
