@@ -25,11 +25,14 @@ DISK_BYTES_DEFAULT = 20 * GIB
 OPEN_FILES = 65536  # soft and hard, capped by the caller's own hard limit
 INOTIFY_INSTANCES = 48  # the kernel counts them per user across boxes: one box must not take all 128
 INOTIFY_WATCHES = 65536
+TERMINALS_PER_BOX = 256  # all boxes of a machine share some 3,000
+SIGNALS_PER_BOX = 4096  # queued signals and timers: the kernel counts them per user, and the caller needs some too
 MEMORY_FRACTION_DEFAULT = 0.75  # of the machine; one box alone cannot take all of it
 NICE = 5  # the host stays responsive without a cpu controller
 
 # -- box file systems --------------------------------------------------------------------------------------------------
-SHM_BYTES = 256 * MIB
+SHM_BYTES = 256 * MIB  # or half the box's memory; browsers and test runners fail with the 64 MiB others give
+TMPFS_ENTRIES = 65536  # a name costs kernel memory that no size counts
 RUN_BYTES = 16 * MIB
 ROOT_TMPFS_BYTES = 1 * MIB  # holds only directories and symlinks
 
