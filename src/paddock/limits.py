@@ -49,8 +49,10 @@ DRAIN_AFTER_EXIT_S = 0.25  # how long output held open by a background child is 
 
 # -- host safety floors ------------------------------------------------------------------------------------------------
 DISK_FLOOR_BYTES = 512 * MIB  # below this free space, the boxes that grow are stopped
+FILES_FLOOR_ENTRIES = 16_384  # the same for files the host can still make
 MEMORY_FLOOR_BYTES = 384 * MIB
 WATCH_STEP_BYTES = 64 * MIB  # boxes are accounted again only after the host lost this much
+FILE_BYTES = 4 * KIB  # the least a file counts: an empty one takes an inode, of which the host has a fixed number
 SOCKET_SCAN_ENTRIES = 200_000  # how much of a workspace is walked for sockets bound with a relative name
 
 # -- daemon ------------------------------------------------------------------------------------------------------------
