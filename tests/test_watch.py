@@ -208,6 +208,47 @@ def test_an_old_boxs_disk_is_not_growth_when_it_is_first_seen_below_the_floor() 
     assert [verdict.box_id for verdict in judge.step(0.25, lower, [box(1)])] == ["b1"]
 
 
+def test_below_the_floor_the_box_that_wrote_most_goes_wherever_it_wrote() -> None:
+    """A workspace is no box's disk, and fills the host's all the same."""
+    figures, written = Figures(held={1: 0, 2: 0}), {1: GIB, 2: 0}
+    judge = Disk(figures.disk_of, written_of=lambda _: dict(written))
+    boxes = [box(1), box(2)]
+    assert judge.step(0, PLENTY, boxes) == []
+    figures.held[1] += 20 * MIB
+    written |= {1: GIB + 20 * MIB, 2: 300 * MIB}
+    low = replace(PLENTY, disk_free=limits.DISK_FLOOR_BYTES - 1)
+    reason = "the host's disk is nearly full: this box wrote the most, 300 MiB"
+    assert judge.step(0.25, low, boxes) == [Verdict(box_id=BoxId("b2"), reason=reason)]
+    assert [verdict.box_id for verdict in judge.step(2.25, low, [box(1)])] == ["b1"]
+
+
+def test_files_without_a_name_are_part_of_a_boxs_disk() -> None:
+    judge = Disk(Figures(held={1: GIB, 2: GIB}).disk_of, unlinked_of=lambda _: {1: 2 * GIB})
+    verdicts = judge.step(0, PLENTY, [box(1), box(2)])
+    assert [verdict.reason for verdict in verdicts] == ["disk limit: 3 GiB used, 2 GiB allowed"]
+
+
+def test_a_host_that_loses_files_instead_of_bytes_is_looked_into_at_once() -> None:
+    figures = Figures(held={1: GIB})
+    judge = Disk(figures.disk_of)
+    files = STEP // limits.FILE_BYTES
+    judge.step(0, replace(PLENTY, files_free=9 * files), [box(1, active=False)])
+    figures.held = {1: 3 * GIB}
+    assert judge.step(0.25, replace(PLENTY, files_free=8 * files), [box(1, active=False)]) == []
+    assert judge.step(0.5, replace(PLENTY, files_free=8 * files - 1), [box(1, active=False)]) != []
+
+
+def test_a_host_with_few_files_left_is_below_its_floor() -> None:
+    figures = Figures(held={1: GIB})
+    judge = Disk(figures.disk_of)
+    judge.step(0, replace(PLENTY, files_free=limits.FILES_FLOOR_ENTRIES), [box(1)])
+    figures.held[1] += 20 * MIB
+    verdicts = judge.step(0.25, replace(PLENTY, files_free=limits.FILES_FLOOR_ENTRIES - 1), [box(1)])
+    assert [verdict.reason for verdict in verdicts] == [
+        "the host's disk is nearly full: this box grew the most, 20 MiB"
+    ]
+
+
 def test_a_tree_that_cannot_be_walked_leaves_the_others_judged(caplog: pytest.LogCaptureFixture) -> None:
     judge = Disk(Figures(held={2: 9 * GIB}).disk_of)
     assert [verdict.box_id for verdict in judge.step(0, PLENTY, [box(1), box(2), box(3, paths=())])] == ["b2"]

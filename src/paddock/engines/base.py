@@ -66,6 +66,9 @@ class Engine(Protocol):
     def environment(self, placement: Placement) -> dict[str, str]:
         """The environment every command of the box starts from."""
 
+    def killed(self, placement: Placement) -> str:
+        """What the kernel did to processes of a running box at its limits, as a reason; empty when it did nothing."""
+
     def limits(self, placement: Placement, *, running: bool) -> tuple[LimitReport, ...]:
         """Each limit and who holds it."""
 

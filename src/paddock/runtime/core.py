@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 _ENDINGS_KEPT = 1024
 _KILLED, _TIMED_OUT = 137, 124
+_SETTLE_S = 2.0  # a box that is ending has ended by then
 
 
 class Runtime:
@@ -51,6 +52,9 @@ class Runtime:
         self._home = home
         self.watch = make_watch(self.condemn)
         self._endings: dict[str, Ending] = {}
+        # Making a box works in the event loop for some milliseconds: a hundred at once would delay every answer.
+        self._admission = asyncio.Semaphore(limits.STARTS_MAX)
+        self.starting = 0  # boxes that are being started or wait for their turn
         # One thread for the store: a slow disk must not stop the event loop, and writes stay in order.
         self._writer = ThreadPoolExecutor(1, "store")
         self._tasks: set[asyncio.Task[None]] = set()
@@ -118,6 +122,10 @@ class Runtime:
     # -- create, open, remove ------------------------------------------------------------------------------------------
 
     async def create(self, request: BoxRequest) -> Box:
+        async with self._admission:
+            return await self._create(request)
+
+    async def _create(self, request: BoxRequest) -> Box:
         if len(self.boxes) >= limits.BOXES_MAX:
             raise UserError(f"{limits.BOXES_MAX} boxes exist", hint="remove some with `paddock prune`", code="too-many")
         taken = {box.name for box in self.boxes.values()}
@@ -216,6 +224,14 @@ class Runtime:
                 await self._start(box)
 
     async def _start(self, box: Box, listening: Callable[[], None] | None = None) -> None:
+        self.starting += 1
+        try:
+            async with self._admission:
+                await self._start_now(box, listening)
+        finally:
+            self.starting -= 1
+
+    async def _start_now(self, box: Box, listening: Callable[[], None] | None) -> None:
         try:
             handle = await self.engine(box).start(box.placement, listening)
         except PaddockError as error:
@@ -312,10 +328,22 @@ class Runtime:
         box = self.boxes.get(BoxId(box_id))
         if box:
             try:
-                await asyncio.wait_for(box.ended.wait(), 2.0)
+                await asyncio.wait_for(box.ended.wait(), _SETTLE_S)
             except TimeoutError:
                 return Ending(reason="its connection broke while the box runs on", exit_code=125)
         return self._endings.get(box_id, Ending(reason="", exit_code=_KILLED))
+
+    async def killed(self, box_id: str) -> str:
+        """Why processes of a box were killed, where the kernel or the watch did it; an ephemeral box ends first."""
+        box = self.boxes.get(BoxId(box_id))
+        if box and box.row.spec.ephemeral:
+            try:
+                await asyncio.wait_for(box.ended.wait(), _SETTLE_S)
+            except TimeoutError:
+                return ""
+        if box and box.handle is not None:
+            return self.engine(box).killed(box.placement)
+        return self._endings[box_id].reason if box_id in self._endings else ""
 
     # -- commands ------------------------------------------------------------------------------------------------------
 
@@ -325,7 +353,8 @@ class Runtime:
         box = await self.create(replace(request, ephemeral=True))
         job = commands.new_job_id()
         try:
-            message = commands.start_message(replace(spec, main=True), job, self.environment(box), box.row.spec.workdir)
+            spec = replace(spec, main=True, timeout_s=spec.timeout_s or box.row.spec.limits.wall_s)
+            message = self._start_message(box, spec, job)
             async with box.lock:
                 channel = await self._start_with(box, message)
         except BaseException:
@@ -346,6 +375,7 @@ class Runtime:
 
         try:
             await self._start(box, listening)
+            self.watch.set_active(box.row.id, active=True)
             channel, send = waiting[0]
             await send
         except BaseException:
@@ -361,7 +391,7 @@ class Runtime:
         await self.start(box)
         self.watch.set_active(box.row.id, active=True)
         job = commands.new_job_id()
-        message = commands.start_message(spec, job, self.environment(box), box.row.spec.workdir)
+        message = self._start_message(box, spec, job)
         channel = self._connect(box)
         try:
             if message["journal_bytes"]:
@@ -377,6 +407,11 @@ class Runtime:
             channel.close()
             raise
         return job, channel
+
+    def _start_message(self, box: Box, spec: ExecSpec, job: str) -> Message:
+        wanted = box.row.spec
+        journal_bytes = commands.journal_bytes(wanted.limits)
+        return commands.start_message(spec, job, self.environment(box), wanted.workdir, journal_bytes)
 
     async def _record_job(self, box: Box, job: str, spec: ExecSpec) -> None:
         await self.write(self._store.add_job, box.row.id, JobRow(id=job, argv=spec.argv, started_at=now()))
@@ -435,7 +470,9 @@ class Runtime:
     # -- looking -------------------------------------------------------------------------------------------------------
 
     def inspect(self, name: str) -> BoxInfo:
-        box = self.find(name)
+        return self.info(self.find(name))
+
+    def info(self, box: Box) -> BoxInfo:
         return box.info(self.engine(box).limits(box.placement, running=box.handle is not None))
 
     def describe(self, name: str) -> tuple[str, ...]:

@@ -42,6 +42,7 @@ async def _revive(runtime: Runtime, store: Store, box: Box) -> None:
             box.row = store.set_state(box.row, BoxState.RUNNING, "", handle.evidence)
             runtime.repairs.append(f"box {box.name}: was running without a record; taken over")
         runtime.hold(box, handle)
+        runtime.watch.set_active(box.row.id, active=True)  # what an earlier daemon started may still run in it
         return
     engine.clean(box.placement)
     if box.row.spec.ephemeral:

@@ -27,6 +27,7 @@ SLACK = 48 * MIB  # what a fork of the test process holds by itself, generously
 ORDINARY = 61234
 CLONE_FILES, CLONE_NEWUSER, CLONE_NEWPID = 0x400, 0x10000000, 0x20000000
 PR_SET_DUMPABLE, PR_SET_NAME = 4, 15
+MAP_NORESERVE, MADV_NOHUGEPAGE = 0x4000, 15
 SYS_EXIT = {"x86_64": 60, "aarch64": 93}
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -127,10 +128,23 @@ def _hold_memfd_in_a_thread_of_its_own(ready: Ready) -> None:
     time.sleep(60)
 
 
+def _hold_page_tables(ready: Ready) -> None:
+    """Empty memory that was only read: no page of it is anybody's, the tables that say so are."""
+    size = HOG // 4096 * 2 * MIB
+    LIBC.mmap.restype = ctypes.c_void_p
+    LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    start = LIBC.mmap(None, size, mmap.PROT_READ, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+    LIBC.madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), MADV_NOHUGEPAGE)
+    for offset in range(0, size, 2 * MIB):
+        assert ctypes.c_char.from_address(start + offset).value == b"\0"
+    ready()
+
+
 @pytest.mark.parametrize(
     "body",
     [
         _hold,
+        _hold_page_tables,
         _grandchild_holds,
         _hold_under_a_hostile_name,
         _hold_without_first_thread,
@@ -261,6 +275,57 @@ def _count_hidden(writer: int) -> None:
         os.write(writer, b"%d %d" % (readable, accounting.memory_of([pid])[pid]))
 
 
+def test_a_file_without_a_name_counts_while_it_is_open(
+    tmp_path: Path, start: Callable[[Callable[[Ready], None]], int]
+) -> None:
+    below, elsewhere = tmp_path / "below", tmp_path / "elsewhere"
+
+    def keep_open(ready: Ready) -> None:
+        for place, size in ((below, 3 * MIB), (elsewhere, 5 * MIB)):
+            place.mkdir()
+            fd = os.open(place / "file", os.O_CREAT | os.O_RDWR)
+            os.write(fd, b"x" * size)
+            os.unlink(place / "file")
+            os.dup(fd)
+        (below / "named").write_bytes(b"x" * MIB)
+        kept = (below / "named").open()
+        if os.fork() == 0:
+            signal.pause()
+        ready()
+        kept.close()
+
+    idle, box = start(_idle), start(keep_open)
+    figures = accounting.unlinked_of([idle, box], (f"{below}/",))
+    assert figures[idle] == 0
+    assert 3 * MIB <= figures[box] < 4 * MIB
+
+
+def test_what_a_box_wrote_counts_for_processes_that_have_ended_too(
+    tmp_path: Path, start: Callable[[Callable[[Ready], None]], int]
+) -> None:
+    def write(name: str) -> None:
+        (tmp_path / name).write_bytes(b"x" * 4 * MIB)
+        (tmp_path / name).unlink()
+
+    def write_by_child(ready: Ready) -> None:
+        write("own")
+        pid = os.fork()
+        if pid == 0:
+            write("childs")
+            os._exit(0)
+        os.waitpid(pid, 0)
+        ready()
+
+    before = accounting.written_of([os.getpid()])[os.getpid()]
+    write("ours")
+    if accounting.written_of([os.getpid()])[os.getpid()] - before < 4 * MIB:
+        pytest.skip("this file system writes to no disk")
+    idle, box = start(_idle), start(write_by_child)
+    figures = accounting.written_of([idle, box])
+    assert figures[idle] == 0
+    assert 8 * MIB <= figures[box] < 9 * MIB
+
+
 def test_usage_counts_threads_as_the_kernels_limit_does(start: Callable[[Callable[[Ready], None]], int]) -> None:
     def three_tasks(ready: Ready) -> None:
         threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
@@ -295,6 +360,8 @@ def test_a_stat_file_cut_short_is_no_process(tmp_path: Path, text: str) -> None:
 def test_the_host_says_what_is_left(tmp_path: Path) -> None:
     assert 0 < accounting.available() < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assert accounting.disk_free(tmp_path) > 0
+    files = accounting.files_free(tmp_path)
+    assert files is None or files > 0
     (tmp_path / "meminfo").write_text("MemTotal: 12 kB\nMemAvailable:       7 kB\n")
     assert accounting.available(os.fspath(tmp_path)) == 7 * 1024
 

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 DRAIN_S = 0.25  # how long output held open by a background child is still read after the command ended
 HANGUP_S = 2.0
+_LIMITS = {
+    errno.EAGAIN: "the box has as many processes as it may have",
+    errno.ENOMEM: "the box has as much memory as it may have",
+}
 
 
 class Command:
@@ -71,6 +75,8 @@ class Command:
         except FileNotFoundError as error:
             raise Refused("not-found", f"{self.argv[0]}: command not found", error.errno) from error
         except OSError as error:
+            if error.errno in _LIMITS:
+                raise Refused("limit", f"{self.argv[0]}: {_LIMITS[error.errno]}", error.errno) from error
             raise Refused("not-executable", f"{self.argv[0]}: {error.strerror}", error.errno) from error
         finally:
             os.chdir("/")

@@ -35,6 +35,7 @@ _TOOLCHAINS_FRESH_S = 5.0
 _VIEW_FRESH_S = 1.0
 _BACKLOG = 64
 _ID_MAPS_KEPT = 64
+_OWN_TIMER_S = 1.0
 
 
 class ProcessHandle:
@@ -76,7 +77,7 @@ class ProcessEngine:
 
     async def start(self, placement: Placement, listening: Callable[[], None] | None = None) -> ProcessHandle:
         """The launcher clones while we make the plan; the process waits for it, as do commands sent to its socket."""
-        self._prepare_storage(placement)
+        await self._prepare_storage(placement)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
             with theirs, fs.bind_unix(run_directory(placement), SOCKET) as listener:
@@ -108,13 +109,13 @@ class ProcessEngine:
             raise
         return handle
 
-    def _prepare_storage(self, placement: Placement) -> None:
+    async def _prepare_storage(self, placement: Placement) -> None:
         """Home and journals stay from run to run, /tmp does not."""
         for name in ("home", "run", "journal"):
             _make_directory(f"{placement.directory}/{name}")
         temporary = f"{placement.directory}/tmp"
         if not _make_directory(temporary):
-            fs.remove_tree(temporary)
+            await asyncio.to_thread(fs.remove_tree, temporary)  # a box may have left a million files there
             _make_directory(temporary)
         os.chmod(temporary, 0o1777)  # beneath a 0700 directory
 
@@ -262,17 +263,22 @@ class ProcessEngine:
             **found.env,
         }
 
+    def killed(self, placement: Placement) -> str:
+        return self._bounds.killed(placement)
+
     def limits(self, placement: Placement, *, running: bool) -> tuple[LimitReport, ...]:
         return self._bounds.report(placement, running=running)
 
     def watched(self, placement: Placement, evidence: Evidence) -> WatchedBox:
         wanted = placement.spec.limits
         age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - evidence.start_ticks / os.sysconf("SC_CLK_TCK")
-        left_s = wanted.wall_s - age_s if wanted.wall_s else None
+        # The one command of an ephemeral box has a timer of its own, which lets its last output through.
+        grace_s = _OWN_TIMER_S if placement.spec.ephemeral else 0.0
+        left_s = wanted.wall_s + grace_s - age_s if wanted.wall_s else None
         return WatchedBox(
             id=placement.id,
             init_pid=evidence.pid,
-            memory_bytes=None if self._bounds.holds_memory() else bounds.memory_bytes(wanted),
+            memory_bytes=None if "memory" in self._bounds.held(placement) else bounds.memory_bytes(wanted),
             disk_bytes=wanted.disk_bytes or limits.DISK_BYTES_DEFAULT,
             paths=(placement.directory,),
             deadline_s=time.monotonic() + left_s if left_s is not None else None,

@@ -1,7 +1,8 @@
 """Unix sockets of the host that lie in a directory a box will see.
 
 A socket is authority: connecting needs no write access, and a read-only mount does not stop it. The kernel's table
-names the bound ones; it gives the name used at bind, so a relative name makes us walk the directory.
+names the bound ones; it gives the name used at bind, so a name that means something only to the process that bound it
+(a relative one, or one below its /proc/self/fd) makes us walk the directory.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import os
 import stat
 
 from paddock.limits import SOCKET_SCAN_ENTRIES
+
+_OWN = ("init.sock", "daemon.sock")  # bound below /proc/self/fd by fs.bind_unix, always in our own state
 
 
 def beneath(directory: str, table: str = "/proc/net/unix") -> list[str]:
@@ -34,7 +37,9 @@ def _bound(table: str) -> tuple[list[str], bool]:
         fields = line.split(None, 7)
         if len(fields) < 8 or fields[7].startswith("@"):
             continue
-        if fields[7].startswith("/"):
+        if fields[7].startswith("/proc/"):
+            relative = relative or not fields[7].endswith(_OWN)
+        elif fields[7].startswith("/"):
             absolute.append(fields[7])
         else:
             relative = True
@@ -43,7 +48,10 @@ def _bound(table: str) -> tuple[list[str], bool]:
 
 def _real(name: str) -> str:
     parent, _, base = name.rpartition("/")
-    return os.path.join(os.path.realpath(parent or "/"), base)
+    try:
+        return os.path.join(os.path.realpath(parent or "/"), base)
+    except OSError:  # removed while we look: nobody can reach it by that name
+        return name
 
 
 def _is_socket(path: str) -> bool:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 HOME = "/home/agent"
 RUN = "/run/paddock"
+STORED = ("/tmp/", "/var/tmp/", f"{HOME}/")  # what of the box's tree lies in its storage
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _LINKS = (("ptmx", "pts/ptmx"), ("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2"))
 _PROC_READONLY = ("sys", "sysrq-trigger", "irq", "bus", "fs", "asound", "acpi", "scsi", "driver")
@@ -104,7 +105,7 @@ def make(spec: BoxSpec, ground: Ground) -> Plan:
     return Plan(
         mounts=(
             *_system(ground),
-            *_devices(),
+            *_devices(ground),
             *_proc(),
             *_private(ground),
             *_toolchains(spec, ground),
@@ -114,7 +115,7 @@ def make(spec: BoxSpec, ground: Ground) -> Plan:
         uid=ground.uid,
         gid=ground.gid,
         hostname="box",
-        pids=spec.limits.pids or limits.PIDS_DEFAULT,
+        pids=within(resource.RLIMIT_NPROC, spec.limits.pids or limits.PIDS_DEFAULT),
         rlimits=_rlimits(spec, ground),
         namespace_limits=_namespace_limits(ground.memory_bytes),
         writable=(HOME, "/tmp", "/run/user", "/dev/shm", *(target for _, target, ro in shown if not ro)),
@@ -144,15 +145,17 @@ def _system(ground: Ground) -> list[MountOp]:
     return ops
 
 
-def _devices() -> list[MountOp]:
-    shm = f"mode=1777,size={limits.SHM_BYTES}"
+def _devices(ground: Ground) -> list[MountOp]:
+    # Where no cgroup counts it, only the size of the mount holds what lies there.
+    shm = f"mode=1777,size={min(limits.SHM_BYTES, ground.memory_bytes // 2)},nr_inodes={limits.TMPFS_ENTRIES}"
+    pts = f"newinstance,ptmxmode=0666,mode=0620,max={limits.TERMINALS_PER_BOX}"
     return [
         MountOp(op="tmpfs", target="/dev", options="mode=755,size=64k", devices=True, noexec=True),
         *(
             MountOp(op="device", target=f"/dev/{name}", source=f"/dev/{name}", attributes=("nosuid", "noexec"))
             for name in _DEVICES
         ),
-        MountOp(op="devpts", target="/dev/pts", options="newinstance,ptmxmode=0666,mode=0620"),
+        MountOp(op="devpts", target="/dev/pts", options=pts),
         MountOp(op="tmpfs", target="/dev/shm", options=shm, noexec=False),
         *(MountOp(op="symlink", target=f"/dev/{name}", to=to) for name, to in _LINKS),
     ]
@@ -177,7 +180,7 @@ def _mode(path: str) -> int:
 
 
 def _private(ground: Ground) -> list[MountOp]:
-    run = f"mode=755,size={limits.RUN_BYTES}"
+    run = f"mode=755,size={limits.RUN_BYTES},nr_inodes={limits.TMPFS_ENTRIES}"
     return [
         MountOp(op="tmpfs", target="/run", options=run),
         MountOp(op="dir", target="/run/user", mode=0o1777),
@@ -255,27 +258,23 @@ def _stat_without_links(path: str) -> os.stat_result:
 
 
 def _rlimits(spec: BoxSpec, ground: Ground) -> tuple[tuple[int, ...], ...]:
-    files = min(limits.OPEN_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
-    disk = spec.limits.disk_bytes or limits.DISK_BYTES_DEFAULT
-    rows = [
-        (resource.RLIMIT_CORE, 0, 0),
-        (resource.RLIMIT_NOFILE, files, files),
-        (resource.RLIMIT_FSIZE, disk, disk),
-        (resource.RLIMIT_MSGQUEUE, 819200, 819200) if hasattr(resource, "RLIMIT_MSGQUEUE") else None,
-    ]
+    values = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NOFILE: limits.OPEN_FILES,
+        resource.RLIMIT_FSIZE: spec.limits.disk_bytes or limits.DISK_BYTES_DEFAULT,
+        resource.RLIMIT_MSGQUEUE: 819200,
+        resource.RLIMIT_SIGPENDING: limits.SIGNALS_PER_BOX,
+    }
     if not ground.memory_by_kernel:
         # Private writable memory of one process; unlike RLIMIT_AS it leaves reserved address space alone.
-        rows.append((resource.RLIMIT_DATA, ground.memory_bytes, ground.memory_bytes))
-    return tuple(_within(row) for row in rows if row)
+        values[resource.RLIMIT_DATA] = ground.memory_bytes
+    return tuple((number, *[within(number, value)] * 2) for number, value in values.items())
 
 
-def _within(row: tuple[int, int, int]) -> tuple[int, int, int]:
+def within(number: int, value: int) -> int:
     """Never above the caller's own hard limit, which cannot be raised."""
-    number, soft, hard = row
     ceiling = resource.getrlimit(number)[1]
-    if ceiling == resource.RLIM_INFINITY:
-        return row
-    return number, min(soft, ceiling), min(hard, ceiling)
+    return value if ceiling == resource.RLIM_INFINITY else min(value, ceiling)
 
 
 def _namespace_limits(memory_bytes: int) -> dict[str, str]:
@@ -286,6 +285,9 @@ def _namespace_limits(memory_bytes: int) -> dict[str, str]:
         "user/max_inotify_instances": str(limits.INOTIFY_INSTANCES),
         "user/max_inotify_watches": str(limits.INOTIFY_WATCHES),
         "kernel/shmall": str(pages),
+        # Kernel memory that belongs to no process: 1 MiB of semaphores and 2 MiB of messages instead of terabytes.
+        "kernel/sem": "250 16384 100 128",
+        "kernel/msgmni": "128",
     }
 
 
