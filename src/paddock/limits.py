@@ -48,7 +48,8 @@ DRAIN_AFTER_EXIT_S = 0.25  # how long output held open by a background child is 
 DISK_FLOOR_BYTES = 512 * MIB  # below this free space, the boxes that grow are stopped
 MEMORY_FLOOR_BYTES = 384 * MIB
 WATCH_STEP_BYTES = 64 * MIB  # boxes are accounted again only after the host lost this much
-SOCKET_SCAN_ENTRIES = 200_000  # how much of a workspace is walked for sockets bound with a relative name
+SOCKET_SCAN_ENTRIES = 200_000  # how much of a workspace is walked while sockets are bound with a relative name
+SOCKET_LOOK_ENTRIES = 1_000  # and in any case, for sockets of other network namespaces: some 2 ms of a start
 
 # -- daemon ------------------------------------------------------------------------------------------------------------
 DAEMON_LOG_BYTES = 4 * MIB
