@@ -25,6 +25,7 @@ DISK_BYTES_DEFAULT = 20 * GIB
 OPEN_FILES = 65536  # soft and hard, capped by the caller's own hard limit
 INOTIFY_INSTANCES = 48  # the kernel counts them per user across boxes: one box must not take all 128
 INOTIFY_WATCHES = 65536
+TERMINALS = 256  # the kernel has 3072 for all boxes together: one box must not take the last
 MEMORY_FRACTION_DEFAULT = 0.75  # of the machine; one box alone cannot take all of it
 NICE = 5  # the host stays responsive without a cpu controller
 

@@ -154,7 +154,7 @@ def _devices() -> list[MountOp]:
             MountOp(op="device", target=f"/dev/{name}", source=f"/dev/{name}", attributes=("nosuid", "noexec"))
             for name in _DEVICES
         ),
-        MountOp(op="devpts", target="/dev/pts", options="newinstance,ptmxmode=0666,mode=0620"),
+        MountOp(op="devpts", target="/dev/pts", options=f"newinstance,ptmxmode=0666,mode=0620,max={limits.TERMINALS}"),
         MountOp(op="tmpfs", target="/dev/shm", options=shm, noexec=False),
         *(MountOp(op="symlink", target=f"/dev/{name}", to=to) for name, to in _LINKS),
     ]
