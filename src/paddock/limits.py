@@ -34,7 +34,6 @@ NICE = 5  # the host stays responsive without a cpu controller
 SHM_BYTES = 256 * MIB  # or half the box's memory; browsers and test runners fail with the 64 MiB others give
 TMPFS_ENTRIES = 65536  # a name costs kernel memory that no size counts
 RUN_BYTES = 16 * MIB
-ROOT_TMPFS_BYTES = 1 * MIB  # holds only directories and symlinks
 
 # -- journals ----------------------------------------------------------------------------------------------------------
 JOURNAL_BYTES = 64 * MIB  # per job, in two halves: the older one is dropped when the newer is full
@@ -53,7 +52,8 @@ FILES_FLOOR_ENTRIES = 16_384  # the same for files the host can still make
 MEMORY_FLOOR_BYTES = 384 * MIB
 WATCH_STEP_BYTES = 64 * MIB  # boxes are accounted again only after the host lost this much
 FILE_BYTES = 4 * KIB  # the least a file counts: an empty one takes an inode, of which the host has a fixed number
-SOCKET_SCAN_ENTRIES = 200_000  # how much of a workspace is walked for sockets bound with a relative name
+SOCKET_SCAN_ENTRIES = 200_000  # how much of a workspace is walked while sockets are bound with a relative name
+SOCKET_LOOK_ENTRIES = 1_000  # and in any case, for sockets of other network namespaces: some 2 ms of a start
 
 # -- daemon ------------------------------------------------------------------------------------------------------------
 DAEMON_LOG_BYTES = 4 * MIB

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _INT = struct.Struct("i")
+_ADDRESS_BYTES = 108
 _CONNECT_TIMEOUT_S = 5.0  # a listener that is alive but stuck has a full queue
 
 
@@ -31,6 +32,8 @@ def bind_unix(directory: str | int, name: str, *, kind: int = socket.SOCK_STREAM
     """
     with _directory(directory) as at:
         address = f"/proc/self/fd/{at}/{_leaf(name)}"
+        if isinstance(directory, str) and len(os.fsencode(plain := f"{directory}/{name}")) < _ADDRESS_BYTES:
+            address = plain  # whoever reads the kernel's table of sockets finds it
         listener = socket.socket(socket.AF_UNIX, kind)
         try:
             # Before bind: the kernel gives the new name this mode, so there is no moment when others could connect.

@@ -102,15 +102,16 @@ class Ground:
 
 def make(spec: BoxSpec, ground: Ground) -> Plan:
     shown = _shown(spec)
+    sockets = hostsockets.Bound(ours=f"{os.path.dirname(ground.storage)}/")
     return Plan(
         mounts=(
             *_system(ground),
             *_devices(ground),
             *_proc(),
             *_private(ground),
-            *_toolchains(spec, ground),
+            *_toolchains(spec, ground, sockets),
             *(_bind(source, target, ground, read_only=ro, own=True) for source, target, ro in shown),
-            *_protected(shown),
+            *_protected(shown, sockets),
         ),
         uid=ground.uid,
         gid=ground.gid,
@@ -118,7 +119,7 @@ def make(spec: BoxSpec, ground: Ground) -> Plan:
         pids=within(resource.RLIMIT_NPROC, spec.limits.pids or limits.PIDS_DEFAULT),
         rlimits=_rlimits(spec, ground),
         namespace_limits=_namespace_limits(ground.memory_bytes),
-        writable=(HOME, "/tmp", "/run/user", "/dev/shm", *(target for _, target, ro in shown if not ro)),
+        writable=(HOME, "/tmp", "/run/user", "/run/lock", "/dev/shm", *(target for _, target, ro in shown if not ro)),
         nice=limits.NICE,
         oom_score_adj=max(500, _own_oom_score()),
     )
@@ -193,31 +194,49 @@ def _private(ground: Ground) -> list[MountOp]:
     ]
 
 
-def _toolchains(spec: BoxSpec, ground: Ground) -> list[MountOp]:
+def _toolchains(spec: BoxSpec, ground: Ground, sockets: hostsockets.Bound) -> list[MountOp]:
     def outside(path: str) -> bool:  # a virtual environment inside the workspace is the workspace's own
         return not any(_beneath(path, target) for _, target, _ in _shown(spec))
 
     trees = [tree for tree in ground.toolchains.trees if outside(tree)]
     covers = [path for path in ground.toolchains.covers if outside(path)]
+    for tree in trees:  # under the name it is shown by, which may be a link's
+        real = os.path.realpath(tree)
+        covers += [tree + path[len(real) :] for path in sockets.listed(real)]
     return [
         *(_bind(tree, tree, ground) for tree in trees),
         *(MountOp(op="cover", target=path, optional=True) for path in covers),
     ]
 
 
-def _protected(shown: list[tuple[str, str, bool]]) -> list[MountOp]:
+def _protected(shown: list[tuple[str, str, bool]], sockets: hostsockets.Bound) -> list[MountOp]:
     ops = []
     for source, target, read_only in shown:
-        for path in hostsockets.beneath(source):
+        for path in sockets.beneath(source):
             ops.append(MountOp(op="cover", target=target + path[len(source) :], optional=True))
-        git = f"{source}/.git"
-        if read_only or not os.path.lexists(git):
-            continue
-        if os.path.islink(git):
-            hint = "move the repository's .git into the workspace, or mount the directory read-only"
-            raise UserError(f"{git} is a symbolic link, which cannot be protected", hint=hint, code="git-link")
-        ops.append(MountOp(op="readonly", target=f"{target}/.git"))
+        if not read_only:
+            _refuse_repository(source)
+            repositories = dict.fromkeys(row[0] for row in shown if _beneath(row[0], source))
+            for place in repositories:  # a mount may show another one's source too, under a second name
+                if _has_git(place):
+                    ops.append(MountOp(op="readonly", target=f"{target}{place[len(source) :]}/.git"))
     return ops
+
+
+def _has_git(directory: str) -> bool:
+    git = f"{directory}/.git"
+    if os.path.islink(git):
+        hint = "move the repository's .git into the workspace, or mount the directory read-only"
+        raise UserError(f"{git} is a symbolic link, which cannot be protected", hint=hint, code="git-link")
+    return os.path.lexists(git)
+
+
+def _refuse_repository(directory: str) -> None:
+    """Hooks and configuration lie in it as plain files, and the host's git would run what a box writes there."""
+    inside = ".git" in directory.split("/")
+    if inside or all(os.path.lexists(f"{directory}/{name}") for name in ("HEAD", "config", "objects", "refs")):
+        hint = "give the directory of its working tree, or mount it read-only"
+        raise UserError(f"{directory} is git's own directory", hint=hint, code="git-directory")
 
 
 def _bind(
