@@ -328,7 +328,8 @@ def test_a_v1_cgroup_given_to_a_user_is_enough(found: Cgroups) -> None:
 @pytest.mark.parametrize(
     ("usable", "limits", "expected"),
     [
-        ((), Limits(), {"memory": "per-process", "cpus": "none", "pids": "kernel", "disk": "watched", "wall": "none"}),
+        ((), Limits(), {"memory": "watched", "cpus": "none", "pids": "kernel", "disk": "watched", "wall": "none"}),
+        ((), Limits(memory_bytes=MIB), {"memory": "per-process"}),
         ((), Limits(cpus=2, wall_s=9), {"cpus": "none", "wall": "watched"}),
         (CONTROLLERS, Limits(), {"memory": "kernel", "cpus": "none", "pids": "kernel", "disk": "watched"}),
         (CONTROLLERS, Limits(cpus=2), {"cpus": "kernel"}),

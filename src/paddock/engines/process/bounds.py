@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from paddock import limits, text
 from paddock.engines.process import plan
 from paddock.errors import Unavailable
-from paddock.model import LimitReport, Limits
+from paddock.model import Enforcement, LimitReport, Limits
 
 if TYPE_CHECKING:
     from paddock.engines.base import Placement
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from paddock.engines.process.cgroups import Cgroups
 
 log = logging.getLogger(__name__)
-_MEMORY_NOTE = "the kernel holds it for one process; the box is ended when all of them together hold more"
+_MEMORY_NOTES = {
+    Enforcement.PER_PROCESS: "the kernel holds it for one process; the box is ended when all together hold more",
+    Enforcement.WATCHED: "the box is ended when its processes together hold more",
+}
 
 
 def memory_bytes(wanted: Limits) -> int:
@@ -88,7 +91,7 @@ class Bounds:
                 name="memory",
                 value=text.size(memory_bytes(wanted)),
                 enforcement=held["memory"],
-                note=(self.killed(placement) if running else "") if "memory" in have else _MEMORY_NOTE,
+                note=_MEMORY_NOTES.get(held["memory"], self.killed(placement) if running else ""),
             ),
             LimitReport(name="cpus", value=cpus, enforcement=held["cpus"], note=self._cpu_note(wanted, have)),
             LimitReport(name="pids", value=str(_pids(wanted)), enforcement=held["pids"]),

@@ -82,8 +82,9 @@ class Cgroups:
         """
         have = self.parents if have is None else have
         # RLIMIT_NPROC counts per box because each has a user namespace of its own: the kernel holds it either way.
+        without = Enforcement.PER_PROCESS if wanted.memory_bytes else Enforcement.WATCHED
         return {
-            "memory": Enforcement.KERNEL if "memory" in have else Enforcement.PER_PROCESS,
+            "memory": Enforcement.KERNEL if "memory" in have else without,
             "cpus": Enforcement.KERNEL if wanted.cpus and "cpu" in have else Enforcement.NONE,
             "pids": Enforcement.KERNEL,
             "disk": Enforcement.WATCHED,

@@ -284,9 +284,10 @@ def _rlimits(spec: BoxSpec, ground: Ground) -> tuple[tuple[int, ...], ...]:
         resource.RLIMIT_MSGQUEUE: 819200,
         resource.RLIMIT_SIGPENDING: limits.SIGNALS_PER_BOX,
     }
-    if not ground.memory_by_kernel:
-        # Private writable memory of one process; unlike RLIMIT_AS it leaves reserved address space alone.
-        values[resource.RLIMIT_DATA] = ground.memory_bytes
+    if spec.limits.memory_bytes and not ground.memory_by_kernel:
+        # Private writable memory of one process, used or not. Only where a limit was asked for: sanitizers and some
+        # runtimes take terabytes of it to use a little, and the watch counts what is used.
+        values[resource.RLIMIT_DATA] = spec.limits.memory_bytes
     return tuple((number, *[within(number, value)] * 2) for number, value in values.items())
 
 
