@@ -11,7 +11,7 @@ import struct
 import time
 from typing import TYPE_CHECKING
 
-from paddock import codec, fs, limits, proc
+from paddock import fs, limits, proc
 from paddock.engines.process import bounds, etc, kernel, shims, toolchains
 from paddock.engines.process import plan as plans
 from paddock.engines.process.warm import Launcher, readable
@@ -163,7 +163,7 @@ class ProcessEngine:
         channel.setblocking(False)
         trees = await self._open_trees(plan, placement) if self._is_root else []
         try:
-            socket.send_fds(channel, [json.dumps(codec.to_wire(plan)).encode()], trees)
+            socket.send_fds(channel, [plan.encode()], trees)
         finally:
             for fd in trees:
                 os.close(fd)

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    Operation = dict[str, Any]  # one of plan.MountOp, as JSON
+    Operation = dict[str, Any]  # one of plan.MountOp, as JSON; what is empty there is missing here
 
 ROOT = "/tmp"  # any directory that exists everywhere: the new root covers it until the pivot
 _EMPTY_FILE, _EMPTY_DIR = ".paddock-empty", ".paddock-void"
@@ -79,7 +79,7 @@ def _check_identity(fd: int, operation: Operation) -> None:
 def _tmpfs(root: int, operation: Operation, _source: int) -> None:
     target = _walk(root, operation["target"], directory=True)
     flags = _BASE | (kernel.MS_NOEXEC if operation["noexec"] else 0)
-    if operation["devices"]:
+    if operation.get("devices"):
         flags &= ~kernel.MS_NODEV
     kernel.mount("tmpfs", f"/proc/self/fd/{target}", "tmpfs", flags, operation["options"])
     os.close(target)
@@ -88,13 +88,13 @@ def _tmpfs(root: int, operation: Operation, _source: int) -> None:
 def _filesystem(root: int, operation: Operation, _source: int) -> None:
     target = _walk(root, operation["target"], directory=True)
     flags = kernel.MS_NOSUID | kernel.MS_NOEXEC | (kernel.MS_NODEV if operation["op"] == "proc" else 0)
-    kernel.mount(operation["op"], f"/proc/self/fd/{target}", operation["op"], flags, operation["options"])
+    kernel.mount(operation["op"], f"/proc/self/fd/{target}", operation["op"], flags, operation.get("options", ""))
     os.close(target)
 
 
 def _directory(root: int, operation: Operation, _source: int) -> None:
     fd = _walk(root, operation["target"], directory=True)
-    if operation["mode"] is not None:
+    if operation.get("mode"):
         os.chmod(f"/proc/self/fd/{fd}", operation["mode"])
     os.close(fd)
 
@@ -147,7 +147,7 @@ def _find(root: int, operation: Operation) -> int:
     try:
         return _walk(root, operation["target"], directory=None)
     except FileNotFoundError:
-        if operation["optional"]:
+        if operation.get("optional"):
             return -1
         raise
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import resource
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from paddock import fs, limits
+from paddock import codec, fs, limits
 from paddock.engines.process import hostsockets
 from paddock.engines.process.toolchains import Toolchains
 from paddock.errors import UserError
@@ -58,6 +59,14 @@ class MountOp:
         return " ".join(words)
 
 
+@functools.lru_cache(1024)
+def _encoded(op: MountOp) -> str:
+    """Most operations are the same in every box. What is not asked for is not said, but for what would be a right."""
+    wire = codec.to_wire(op)
+    assert isinstance(wire, dict)
+    return json.dumps({key: value for key, value in wire.items() if value or key == "noexec"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     mounts: tuple[MountOp, ...]
@@ -70,6 +79,12 @@ class Plan:
     writable: tuple[str, ...]  # what Landlock lets the box write, as a second layer under the mounts
     nice: int
     oom_score_adj: int
+
+    def encode(self) -> bytes:
+        """JSON, as confine.py reads it."""
+        rest = json.dumps(codec.to_wire(replace(self, mounts=())))
+        mounts = ", ".join(map(_encoded, self.mounts))
+        return rest.replace('"mounts": []', f'"mounts": [{mounts}]', 1).encode()
 
     def describe(self) -> tuple[str, ...]:
         return (
@@ -106,7 +121,7 @@ def make(spec: BoxSpec, ground: Ground) -> Plan:
     return Plan(
         mounts=(
             *_system(ground),
-            *_devices(ground),
+            *_devices(ground.memory_bytes),
             *_proc(),
             *_private(ground),
             *_toolchains(spec, ground, sockets),
@@ -146,11 +161,12 @@ def _system(ground: Ground) -> list[MountOp]:
     return ops
 
 
-def _devices(ground: Ground) -> list[MountOp]:
+@functools.lru_cache(64)
+def _devices(memory_bytes: int) -> tuple[MountOp, ...]:
     # Where no cgroup counts it, only the size of the mount holds what lies there.
-    shm = f"mode=1777,size={min(limits.SHM_BYTES, ground.memory_bytes // 2)},nr_inodes={limits.TMPFS_ENTRIES}"
+    shm = f"mode=1777,size={min(limits.SHM_BYTES, memory_bytes // 2)},nr_inodes={limits.TMPFS_ENTRIES}"
     pts = f"newinstance,ptmxmode=0666,mode=0620,max={limits.TERMINALS_PER_BOX}"
-    return [
+    return (
         MountOp(op="tmpfs", target="/dev", options="mode=755,size=64k", devices=True, noexec=True),
         *(
             MountOp(op="device", target=f"/dev/{name}", source=f"/dev/{name}", attributes=("nosuid", "noexec"))
@@ -159,7 +175,7 @@ def _devices(ground: Ground) -> list[MountOp]:
         MountOp(op="devpts", target="/dev/pts", options=pts),
         MountOp(op="tmpfs", target="/dev/shm", options=shm, noexec=False),
         *(MountOp(op="symlink", target=f"/dev/{name}", to=to) for name, to in _LINKS),
-    ]
+    )
 
 
 @functools.cache
