@@ -21,11 +21,16 @@ if typing.TYPE_CHECKING:
 T = TypeVar("T", bound="DataclassInstance")
 
 
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
 def to_wire(value: object) -> object:
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, enum.Enum):
         return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_wire(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {name: to_wire(getattr(value, name)) for name in _names(type(value))}
     if isinstance(value, tuple):
         return [to_wire(item) for item in value]
     if isinstance(value, dict):
@@ -47,6 +52,11 @@ def from_wire(cls: type[T], data: object, where: str = "") -> T:
         if required and field.name not in data:
             raise UserError(f"missing key {field.name!r} in {where}", code="missing-key")
     return cls(**{key: _value(hints[key], item, f"{where}.{key}") for key, item in data.items()})
+
+
+@functools.cache
+def _names(cls: type[DataclassInstance]) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(cls))
 
 
 @functools.cache

@@ -1,8 +1,8 @@
 """Frames: the one byte format spoken on every socket of ours (docs/frames.md).
 
 A frame is `length:u32 kind:u8 payload`, big-endian. Kind 0 carries one JSON object; the other kinds carry bytes of a
-stream, and an empty payload ends that stream. `engines/guest/init.py` has its own copy of these few lines because it
-must stay a single file.
+stream; an empty payload ends standard input or a file. `engines/guest/wire.py` has its own copy of these few lines
+because init imports nothing else of ours.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ links notices if someone has put one there since.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import stat
 from dataclasses import dataclass
@@ -108,9 +109,10 @@ def check_source(path: str, *, home: str, state_dirs: tuple[str, ...], what: str
     real = _resolve(path, what)
     shown = _show(real) if real == path else f"{_show(path)} -> {_show(real)}"
     _check_kind(real, shown, what)
-    source = _Source(own=_marks(real), lineage=_lineage(real))
-    for rule in _rules(source, home, state_dirs):
-        if reason := _breach(source, rule):
+    seen = _Places()
+    source = _Source(own=seen.marks(real), lineage=seen.lineage(real))
+    for rule in _rules(source, home, state_dirs, seen):
+        if reason := _breach(source, rule, seen):
             there = f"{rule.label} {_show(rule.place)}"
             plain = reason == "is" and path == rule.place
             text = there if plain else f"{_show(path) if reason == 'is' else shown}, which {reason} {there}"
@@ -180,28 +182,36 @@ def _file_system(fd: int) -> str:
     return ""
 
 
-def _rules(source: _Source, home: str, state_dirs: tuple[str, ...]) -> Iterator[_Rule]:
-    yield _Rule(place="/", label="the root directory")
+def _rules(source: _Source, home: str, state_dirs: tuple[str, ...], seen: _Places) -> Iterator[_Rule]:
     yield from _home_rules(home, "your home directory") if home else ()
     for place in state_dirs:
         yield _Rule(place=place, label="the private directory of paddock", sealed=True)
     for owner, place in _homes_root_can_enter():
-        if source.lineage & _marks(place) or source.own & _lineage(place):
-            yield from _home_rules(place, f"the home directory of {owner}") if not _within(home, place) else ()
-    for place in _SYSTEM_SEALED:
-        yield _Rule(place=place, label="the system directory", sealed=True, gap=_GAPS.get(place, ""))
-    for place in _SYSTEM_WHOLE:
-        yield _Rule(place=place, label="the system directory")
-    if not _within(home, "/root"):
+        if source.lineage & seen.marks(place) or source.own & seen.lineage(place):
+            yield from _home_rules(place, f"the home directory of {owner}") if not _within(home, place, seen) else ()
+    yield from _system_rules()
+    if not _within(home, "/root", seen):
         yield _Rule(place="/root", label="the home directory of root", sealed=True)
 
 
-def _home_rules(home: str, label: str) -> Iterator[_Rule]:
-    yield _Rule(place=home, label=label)
-    for name in _HOME_SEALED:
-        yield _Rule(place=os.path.join(home, name), label="the private place", hint=_HINT_COPY, sealed=True)
-    for name in _HOME_WHOLE:
-        yield _Rule(place=os.path.join(home, name), label="the mixed directory")
+@functools.cache
+def _system_rules() -> tuple[_Rule, ...]:
+    label = "the system directory"
+    return (
+        _Rule(place="/", label="the root directory"),
+        *(_Rule(place=place, label=label, sealed=True, gap=_GAPS.get(place, "")) for place in _SYSTEM_SEALED),
+        *(_Rule(place=place, label=label) for place in _SYSTEM_WHOLE),
+    )
+
+
+@functools.lru_cache(64)
+def _home_rules(home: str, label: str) -> tuple[_Rule, ...]:
+    sealed = {"label": "the private place", "hint": _HINT_COPY}
+    return (
+        _Rule(place=home, label=label),
+        *(_Rule(place=os.path.join(home, name), sealed=True, **sealed) for name in _HOME_SEALED),
+        *(_Rule(place=os.path.join(home, name), label="the mixed directory") for name in _HOME_WHOLE),
+    )
 
 
 def _homes_root_can_enter() -> Iterator[tuple[str, str]]:
@@ -214,40 +224,71 @@ def _homes_root_can_enter() -> Iterator[tuple[str, str]]:
                 yield fields[0], os.path.realpath(fields[5])
 
 
-def _breach(source: _Source, rule: _Rule) -> Literal["", "is", "holds", "is inside"]:
+def _breach(source: _Source, rule: _Rule, seen: _Places) -> Literal["", "is", "holds", "is inside"]:
     """How the source and the place of the rule lie to each other, if that breaks the rule."""
-    place = os.path.realpath(rule.place)
-    marks = _marks(place)
+    place = seen.real(rule.place)
+    marks = seen.marks(place)
     if source.own & marks:
         return "is"
-    if source.own & _lineage(place):
+    if source.own & seen.lineage(place):
         return "holds"
     if not rule.sealed or not source.lineage & marks:
         return ""
-    gap = _marks(rule.gap) if rule.gap else frozenset()
+    gap = seen.marks(rule.gap) if rule.gap else frozenset()
     return "" if gap & (source.lineage - source.own) else "is inside"
 
 
-def _within(path: str, place: str) -> bool:
-    return bool(path) and bool(_lineage(os.path.realpath(path)) & _marks(os.path.realpath(place)))
+def _within(path: str, place: str, seen: _Places) -> bool:
+    return bool(path) and bool(seen.lineage(seen.real(path)) & seen.marks(seen.real(place)))
 
 
-def _marks(path: str) -> frozenset[Mark]:
-    """What a place is known by: its name, and its device and inode if it exists."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return frozenset({path})
-    return frozenset({path, (status.st_dev, status.st_ino)})
+class _Places:
+    """What is known of places during one check: a hundred rules share their parents, and each is looked at once."""
 
+    def __init__(self) -> None:
+        self._real: dict[str, str] = {"/": "/"}
+        self._marks: dict[str, frozenset[Mark]] = {}
+        self._lineage: dict[str, frozenset[Mark]] = {}
 
-def _lineage(path: str) -> frozenset[Mark]:
-    """The marks of a real path and of every directory above it."""
-    marks = _marks(path)
-    while path != "/":
-        path = os.path.dirname(path)
-        marks |= _marks(path)
-    return marks
+    def real(self, path: str) -> str:
+        """os.path.realpath, one lstat per new name."""
+        known = self._real.get(path)
+        if known is None:
+            parent, _, name = path.rstrip("/").rpartition("/")
+            above = self.real(parent or "/")
+            known = f"{above.rstrip('/')}/{name}"
+            if name in {"", ".", ".."} or self._is_link(known):
+                known = os.path.realpath(path)
+            self._real[path] = known
+        return known
+
+    def _is_link(self, path: str) -> bool:
+        try:
+            status = os.lstat(path)
+        except OSError:
+            self._marks[path] = frozenset({path})
+            return False
+        if stat.S_ISLNK(status.st_mode):
+            return True
+        self._marks[path] = frozenset({path, (status.st_dev, status.st_ino)})
+        return False
+
+    def marks(self, path: str) -> frozenset[Mark]:
+        """What a place is known by: its name, and its device and inode if it exists."""
+        if path not in self._marks:
+            try:
+                status = os.stat(path)
+                self._marks[path] = frozenset({path, (status.st_dev, status.st_ino)})
+            except OSError:
+                self._marks[path] = frozenset({path})
+        return self._marks[path]
+
+    def lineage(self, path: str) -> frozenset[Mark]:
+        """The marks of a real path and of every directory above it."""
+        if path not in self._lineage:
+            above = self.lineage(os.path.dirname(path)) if path != "/" else frozenset()
+            self._lineage[path] = self.marks(path) | above
+        return self._lineage[path]
 
 
 def _show(path: str) -> str:

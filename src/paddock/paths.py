@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 class Paths:
     """Directories of one installation; nothing is created here."""
 
-    __slots__ = ("config", "root", "state")
+    __slots__ = ("config", "home", "state")
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
-        home = environ.get("PADDOCK_HOME", "")
-        self.root = os.path.abspath(home) if home else ""  # empty: the user's usual places
-        if home:
-            self.state, self.config = f"{self.root}/state", f"{self.root}/config"
+        given = environ.get("PADDOCK_HOME", "")
+        self.home = os.path.abspath(given) if given else ""
+        if self.home:
+            self.state, self.config = f"{self.home}/state", f"{self.home}/config"
             return
         self.state = _xdg(environ, "XDG_STATE_HOME", ".local/state")
         self.config = _xdg(environ, "XDG_CONFIG_HOME", ".config")

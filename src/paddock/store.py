@@ -121,9 +121,7 @@ class Store:
     def add(self, box_id: BoxId, spec: BoxSpec) -> BoxRow:
         """Insert a new box at the lowest free position; the caller knows that the name is free."""
         with self._transaction():
-            taken = {row[0] for row in self._db.execute("SELECT position FROM boxes")}
-            position = free_position(taken)
-            row = BoxRow(id=box_id, position=position, spec=spec, state=BoxState.CREATED, reason="", created_at=now())
+            row = new_row(box_id, spec, {row[0] for row in self._db.execute("SELECT position FROM boxes")})
             self.insert(row)
         return row
 
@@ -218,6 +216,13 @@ class Store:
                 raise
             finally:
                 self._depth -= 1
+
+
+def new_row(box_id: BoxId, spec: BoxSpec, taken: Collection[int]) -> BoxRow:
+    """A box that is about to be, in the lowest free position."""
+    return BoxRow(
+        id=box_id, position=free_position(taken), spec=spec, state=BoxState.CREATED, reason="", created_at=now()
+    )
 
 
 def now() -> str:

@@ -3,7 +3,7 @@
 Theory. Looking at every box is dear, looking at the host is cheap, and a box cannot grow without the host shrinking. So
 four times a second two figures of the host are read; boxes are accounted only when the host has lost a step since they
 last were, now and then while one of them works (what it took may have been freed elsewhere at the same time), and at
-once when the host is below its floor. Each pause is at least a multiple of what the last accounting cost, so that a
+once when the host falls below its floor. Each pause is at least a multiple of what the last accounting cost, so that a
 thousand boxes are watched more slowly, not at a higher price.
 
 Judges decide and take time and figures from outside: `Deadlines`, `Memory`, `Disk`. `Watch` is the task around them.
@@ -19,6 +19,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol
 
@@ -28,12 +29,14 @@ from paddock.model import BoxId
 
 MemoryOf = Callable[[Iterable[int], Mapping[int, int]], Mapping[int, int]]  # accounting.memory_of
 DiskOf = Callable[[tuple[str, ...]], int]
+BytesOf = Callable[[Iterable[int]], Mapping[int, int]]  # accounting.unlinked_of and written_of, by init pid
 Clock = Callable[[], float]
 
 _FLOOR_PAUSE_S: Final = 2.0  # a stopped box gives back what it held within this time, before another is chosen
 _IDLE_SHARE: Final = 100  # accounting takes at most this part of a core: a hundredth in peace,
 _BUSY_SHARE: Final = 10  # a tenth while the host shrinks,
 _FLOOR_SHARE: Final = 2  # half when it is about to run out
+_FLOOR_STEP_BYTES: Final = limits.WATCH_STEP_BYTES // 16  # a host that stays low for days is not walked for days
 _GROWTH_BYTES: Final = limits.WATCH_STEP_BYTES // 4  # less is noise: nobody is stopped for it
 _HOLDING_BYTES: Final = limits.WATCH_STEP_BYTES
 _UNITS: Final = ((limits.GIB, "GiB"), (limits.MIB, "MiB"), (limits.KIB, "KiB"), (1, "bytes"))
@@ -45,6 +48,7 @@ _log = logging.getLogger(__name__)
 class HostSample:
     mem_available: int
     disk_free: int
+    files_free: int | None = None  # None where the file system has no such bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +105,8 @@ class _Accounting(abc.ABC):
         self._clock = clock
         self._at_s = -math.inf
         self._cost_s = 0.0
-        self._most_bytes = -1  # the most the host had since the last accounting; -1 before the first one
+        self._most_bytes = -1  # the most the host had since the last accounting
+        self._top_mark = -1  # the same for the mark
         self._quiet_until_s = -math.inf
         self._before: dict[int, int] = {}  # by init pid, from the last accounting with the host above its floor
 
@@ -109,7 +114,12 @@ class _Accounting(abc.ABC):
         return f"<{type(self).__name__} accounted at {self._at_s:.1f} s in {self._cost_s:.3f} s>"
 
     @abc.abstractmethod
-    def _host(self, host: HostSample) -> int: ...
+    def _host(self, host: HostSample) -> int:
+        """What the host has left, to be compared with the floor."""
+
+    def _mark(self, host: HostSample) -> int:
+        """A figure that falls whenever a box takes something."""
+        return self._host(host)
 
     @abc.abstractmethod
     def _limit(self, box: WatchedBox) -> int | None: ...
@@ -119,18 +129,19 @@ class _Accounting(abc.ABC):
 
     def takes_time(self, now_s: float, host: HostSample, boxes: Collection[WatchedBox]) -> bool:
         """Whether a step with these arguments would look at boxes."""
-        has, since_s = self._host(host), now_s - self._at_s
-        if has < self.floor_bytes:
-            return now_s >= self._quiet_until_s and since_s >= _FLOOR_SHARE * self._cost_s
-        if self._most_bytes < 0:
-            return True
-        # Upwards the mark follows the host: what others free and a box then takes is a loss too.
-        self._most_bytes = max(self._most_bytes, has)
-        if self._most_bytes - has > limits.WATCH_STEP_BYTES:
+        has, mark, since_s = self._host(host), self._mark(host), now_s - self._at_s
+        # Upwards both follow the host: what others free and a box then takes is a loss too.
+        self._most_bytes, self._top_mark = max(self._most_bytes, has), max(self._top_mark, mark)
+        lost, scarce = self._top_mark - mark, has < self.floor_bytes
+        if scarce and now_s < self._quiet_until_s:
+            return False
+        if scarce and (self._most_bytes >= self.floor_bytes or self._quiet_until_s > self._at_s):
+            return since_s >= _FLOOR_SHARE * self._cost_s  # just fallen below, or the last verdict was not enough
+        if lost > (_FLOOR_STEP_BYTES if scarce else limits.WATCH_STEP_BYTES):
             return since_s >= _BUSY_SHARE * self._cost_s
         if since_s < max(self.period_s, _IDLE_SHARE * self._cost_s):
             return False
-        return any(box.active and self._limit(box) is not None for box in boxes)
+        return since_s == math.inf or any(box.active and self._limit(box) is not None for box in boxes)
 
     def step(self, now_s: float, host: HostSample, boxes: Collection[WatchedBox]) -> list[Verdict]:
         if not self.takes_time(now_s, host, boxes):
@@ -138,13 +149,14 @@ class _Accounting(abc.ABC):
         scarce = self._host(host) < self.floor_bytes
         started_s = self._clock()
         held = self._measure(boxes, exact=scarce)
-        self._at_s, self._cost_s, self._most_bytes = now_s, self._clock() - started_s, self._host(host)
+        self._at_s, self._cost_s = now_s, self._clock() - started_s
+        self._most_bytes, self._top_mark = self._host(host), self._mark(host)
         found = self._over_limit(boxes, held)
         if not scarce:
-            self._before = dict(held)
-        elif not found:
-            found = self._for_the_host(boxes, held)
-            self._quiet_until_s = now_s + _FLOOR_PAUSE_S if found else now_s
+            self._remember(held)
+            return found
+        found = found or self._for_the_host(boxes, held)
+        self._quiet_until_s = now_s + _FLOOR_PAUSE_S if found else now_s
         return found
 
     def _over_limit(self, boxes: Collection[WatchedBox], held: Mapping[int, int]) -> list[Verdict]:
@@ -156,18 +168,25 @@ class _Accounting(abc.ABC):
         return found
 
     def _for_the_host(self, boxes: Collection[WatchedBox], held: Mapping[int, int]) -> list[Verdict]:
-        """The one box to stop: the one that grew most, else the one that gives most back, else none."""
+        """The one box to stop, by the first figure in which one of them stands out; none if it is in none."""
         self._before = {pid: self._before.get(pid, 0 if self.given_back else used) for pid, used in held.items()}
         grown = {pid: used - self._before[pid] for pid, used in held.items()}
         ids = {box.init_pid: box.id for box in boxes}
-        choices = [(grown, _GROWTH_BYTES, "grew"), (held, _HOLDING_BYTES, "held")]
-        for figures, least, word in choices if self.given_back else choices[:1]:
+        for figures, least, word in self._choices(held, grown):
             pid = max(figures, key=figures.__getitem__, default=0)
             if figures.get(pid, 0) >= least:
                 return [
                     Verdict(box_id=ids[pid], reason=f"{self.scarce}: this box {word} the most, {_size(figures[pid])}")
                 ]
         return []
+
+    @abc.abstractmethod
+    def _choices(self, held: Mapping[int, int], grown: Mapping[int, int]) -> list[tuple[Mapping[int, int], int, str]]:
+        """Figures by init pid, the least that counts, and the word for it; the most telling first."""
+
+    def _remember(self, held: Mapping[int, int]) -> None:
+        """The host is above its floor: growth is counted from here."""
+        self._before = dict(held)
 
 
 class Memory(_Accounting):
@@ -194,9 +213,17 @@ class Memory(_Accounting):
         enough = {box.init_pid: sys.maxsize if box.memory_bytes is None else box.memory_bytes for box in boxes}
         return self._memory_of([box.init_pid for box in boxes], {} if exact else enough)
 
+    def _choices(self, held: Mapping[int, int], grown: Mapping[int, int]) -> list[tuple[Mapping[int, int], int, str]]:
+        return [(grown, _GROWTH_BYTES, "grew"), (held, _HOLDING_BYTES, "held")]
+
 
 class Disk(_Accounting):
-    """The judge of disk."""
+    """The judge of disk.
+
+    A box's disk is its own storage, with files that have no name any more. The host is filled by more than that (the
+    workspace, for one, which belongs to the user and has no limit), so below the floor it is what a box wrote that
+    counts, wherever it wrote it.
+    """
 
     name = "disk"
     scarce = "the host's disk is nearly full"
@@ -204,25 +231,52 @@ class Disk(_Accounting):
     period_s = 60.0  # walks trees; a box that fills the disk shows as a loss of the host long before
     given_back = False
 
-    def __init__(self, disk_of: DiskOf, clock: Clock = time.monotonic) -> None:
+    def __init__(
+        self,
+        disk_of: DiskOf,
+        clock: Clock = time.monotonic,
+        *,
+        unlinked_of: BytesOf = lambda _: {},
+        written_of: BytesOf = lambda _: {},
+    ) -> None:
         super().__init__(clock)
         self._disk_of = disk_of
+        self._unlinked_of = unlinked_of
+        self._written_of = written_of
+        self._written: Mapping[int, int] = {}
+        self._written_before: Mapping[int, int] = {}
 
     def _host(self, host: HostSample) -> int:
-        return host.disk_free
+        if host.files_free is None:
+            return host.disk_free
+        return min(host.disk_free, host.files_free * limits.DISK_FLOOR_BYTES // limits.FILES_FLOOR_ENTRIES)
+
+    def _mark(self, host: HostSample) -> int:
+        return host.disk_free + (host.files_free or 0) * limits.FILE_BYTES
 
     def _limit(self, box: WatchedBox) -> int | None:
         return box.disk_bytes
 
     def _measure(self, boxes: Collection[WatchedBox], *, exact: bool) -> Mapping[int, int]:  # noqa: ARG002
+        pids = [box.init_pid for box in boxes]
+        self._written = self._written_of(pids)
+        unlinked = self._unlinked_of(pids)
         held = {}
         for box in boxes:
             try:
                 if box.paths:
-                    held[box.init_pid] = self._disk_of(box.paths)
+                    held[box.init_pid] = self._disk_of(box.paths) + unlinked.get(box.init_pid, 0)
             except OSError as error:
                 _log.warning("cannot account the disk of box %s: %s", box.id, error)
         return held
+
+    def _choices(self, held: Mapping[int, int], grown: Mapping[int, int]) -> list[tuple[Mapping[int, int], int, str]]:
+        wrote = {pid: self._written.get(pid, 0) - self._written_before.get(pid, 0) for pid in held}
+        return [(wrote, _GROWTH_BYTES, "wrote"), (grown, _GROWTH_BYTES, "grew")]
+
+    def _remember(self, held: Mapping[int, int]) -> None:
+        super()._remember(held)
+        self._written_before = self._written
 
 
 class Watch:
@@ -237,6 +291,8 @@ class Watch:
         self._boxes: dict[BoxId, WatchedBox] = {}  # those not judged yet
         self._any = asyncio.Event()
         self._busy: set[Judge] = set()
+        # Threads of its own: others are used up while many boxes end, which is when the watch must see.
+        self._threads = ThreadPoolExecutor(max(1, len(judges)), "watch")
 
     def __repr__(self) -> str:
         return f"<Watch {len(self._boxes)} boxes, {len(self._busy)} judges busy>"
@@ -282,7 +338,8 @@ class Watch:
 
     async def _step_aside(self, judge: Judge, now_s: float, host: HostSample, boxes: tuple[WatchedBox, ...]) -> None:
         try:
-            self._report(await asyncio.to_thread(judge.step, now_s, host, boxes), boxes)
+            loop = asyncio.get_running_loop()
+            self._report(await loop.run_in_executor(self._threads, judge.step, now_s, host, boxes), boxes)
         except (OSError, PaddockError) as error:
             _log.warning("the watch cannot account boxes: %s", error)
         finally:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.errors import Unavailable
-from paddock.fs import bind_unix, connect_unix
+from paddock.fs import bind_unix, connect_unix, receive_fds
 from tests.fs.children import in_child, open_descriptors
 
 if TYPE_CHECKING:
@@ -126,3 +126,14 @@ def test_a_name_is_one_component(far: str, name: str) -> None:
         with pytest.raises(OSError, match="not the name") as caught:
             act(far, name)
         assert caught.value.errno == errno.EINVAL
+
+
+def test_received_descriptors_are_not_inherited(far: str) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs, open(f"{far}/file", "wb") as file:
+        socket.send_fds(ours, [b"two"], [file.fileno(), file.fileno()])
+        data, fds = receive_fds(theirs, 100, 4)
+        assert (data, len(fds)) == (b"two", 2)
+        assert [os.get_inheritable(fd) for fd in fds] == [False, False]
+        for fd in fds:
+            os.close(fd)

@@ -43,6 +43,15 @@ def test_a_hard_link_counts_once_and_a_hole_not_at_all(tmp_path: Path) -> None:
     assert measure(tmp_path) == (alone, True)
 
 
+def test_an_empty_file_counts_for_the_least_that_was_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "full").write_bytes(b"x" * 100_000)
+    plain, _ = measure(tmp_path)
+    for number in range(10):
+        (tmp_path / f"{number}").touch()
+    assert measure(tmp_path) == (plain, True)
+    assert tree_bytes(str(tmp_path), 100, 60, least_bytes=4096) == (plain + 10 * 4096, True)
+
+
 def test_links_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     empty, _ = measure(tmp_path / "tree")

@@ -19,7 +19,7 @@ FUNCTION_NOTED, FUNCTION_REFUSED = 60, 100
 
 def sizes(root: Path) -> Iterator[tuple[str, int, int, int]]:
     """(what, its lines, noted over, refused over) for each file and function of ours."""
-    for file in sorted(file for top in ("src", "tests", "bench") for file in (root / top).rglob("*.py")):
+    for file in sorted(file for top in ("src", "tests", "benches") for file in (root / top).rglob("*.py")):
         path = file.relative_to(root).as_posix()
         text = file.read_text("utf-8")
         yield path, len(text.splitlines()), FILE_NOTED, FILE_REFUSED

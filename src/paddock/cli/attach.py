@@ -103,6 +103,10 @@ class _Relay:
         poll = select.poll()
         poll.register(woken, select.POLLIN)
         while True:
+            self._flush()
+            result = self._read_box()  # before the first poll: output may have come together with the start
+            if result is not None:
+                return result
             mask = select.POLLIN | (select.POLLOUT if self._unsent else 0)
             poll.register(self._socket, mask)
             if self._stdin_open and len(self._unsent) < FRAME_DATA_BYTES:
@@ -114,10 +118,6 @@ class _Relay:
                     self._signals(os.read(woken, 512))
                 elif fd == 0:
                     self._read_stdin()
-            self._flush()
-            result = self._read_box()
-            if result is not None:
-                return result
 
     def _signals(self, numbers: bytes) -> None:
         for number in numbers:

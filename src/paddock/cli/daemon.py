@@ -41,7 +41,7 @@ def _status(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"running_daemon": True, **status}, indent=2))
         return 0
-    for key in ("pid", "version", "socket", "state", "boxes", "running"):
+    for key in ("pid", "version", "socket", "state", "boxes", "running", "starting"):
         print(f"{key:8} {status.get(key)}")
     for line in expect_list(status.get("repairs")):
         print(f"repaired {line}")

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from paddock import agents, text
 from paddock.cli import options as words
-from paddock.cli.main import warn
+from paddock.cli.main import fail, warn
 from paddock.client import Paddock
-from paddock.errors import UserError
+from paddock.client.answers import limit_hint
+from paddock.errors import Unavailable, UserError
 from paddock.model import BoxInfo, Enforcement, ExecSpec
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from paddock.client import Box, Command
     from paddock.model import BoxRequest
+
+_KILLED = 128 + 9
 
 
 def run(options: argparse.Namespace) -> int:
@@ -47,6 +50,7 @@ def _run_command(paddock: Paddock, options: argparse.Namespace) -> int:
     if request.ephemeral:
         command = paddock.start_run(request, spec)
         _announce(command.box, options)
+        _warn_about_limits(command.box)
         return _finish(command, stdin=True, detachable=False)
     box = _new_or_named(paddock, request)
     return _start(paddock, box, spec, options)
@@ -56,7 +60,9 @@ def _new_or_named(paddock: Paddock, request: BoxRequest) -> Box:
     known = {info.name for info in paddock.ls()}
     if request.name in known:
         return paddock.get(request.name)
-    return paddock.box(paddock.call("create", request=request))
+    box = paddock.box(paddock.call("create", request=request))
+    _warn_about_limits(box.info)
+    return box
 
 
 def _run_agent(paddock: Paddock, options: argparse.Namespace) -> int:
@@ -108,6 +114,7 @@ def _box_for(paddock: Paddock, options: argparse.Namespace) -> Box:
             code="unknown-agent",
         )
     box, _ = paddock.open(words.request(options, agent=options.what, ephemeral=False))
+    _warn_about_limits(box.info)
     return box
 
 
@@ -120,7 +127,7 @@ def create(options: argparse.Namespace) -> int:
     options.name = name
     with Paddock() as paddock:
         box = paddock.box(paddock.call("create", request=words.request(options, agent=agent, ephemeral=False)))
-        _warn_about_limits(paddock, box)
+        _warn_about_limits(box.info)
         print(box.name)
     return 0
 
@@ -165,6 +172,8 @@ def _finish(command: Command, *, stdin: bool, detachable: bool) -> int:
         command.close()
     if result.timed_out:
         warn("the command was ended: its time was over")
+    elif result.exit_code == _KILLED and (reason := command.why_killed()):
+        fail(Unavailable(reason, hint=limit_hint(reason)))
     return result.exit_code
 
 
@@ -181,8 +190,7 @@ def _announce(box: BoxInfo, options: argparse.Namespace) -> None:
         print(f"paddock: {box.engine.value} box {box.name}", file=sys.stderr)
 
 
-def _warn_about_limits(paddock: Paddock, box: Box) -> None:
-    del paddock
-    for report in box.refresh().limits:
+def _warn_about_limits(box: BoxInfo) -> None:
+    for report in box.limits:
         if report.enforcement is Enforcement.NONE and report.note:
             warn(f"{report.name}: {report.note}")

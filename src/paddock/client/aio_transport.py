@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from paddock import frames, paths
+from paddock import frames, fs, paths
 from paddock.client import answers, starter
 from paddock.client.reply import ATTEMPTS, MAX_FDS, Frame, FrameQueue, Reply, lost, request
 from paddock.limits import FRAME_DATA_BYTES
@@ -99,8 +99,8 @@ class AsyncTransport:
             reply.unread = True  # it hung up, perhaps after saying why
         while True:
             await _readable(self._socket)
-            data, fds, _, _ = socket.recv_fds(self._socket, FRAME_DATA_BYTES, MAX_FDS)
-            if reply.feed(data, list(fds)):
+            data, fds = fs.receive_fds(self._socket, FRAME_DATA_BYTES, MAX_FDS)
+            if reply.feed(data, fds):
                 return reply.result, reply.fds
 
     async def close(self) -> None:

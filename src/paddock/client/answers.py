@@ -43,7 +43,14 @@ class Change:
     path: str
 
 
-_EXIT_CODES = {"not-found": 127, "not-executable": 126, "bad-cwd": 126}
+_EXIT_CODES = {"not-found": 127, "not-executable": 126, "bad-cwd": 126, "limit": 126}
+_LIMIT_HINTS = {  # by how a reason begins: what its user can do
+    "memory limit": "allow the box more with --memory",
+    "disk limit": "allow the box more with --disk",
+    "wall time limit": "allow the box more with --timeout",
+    "host memory": "free some memory, or allow boxes less with --memory",
+    "the host's disk": "free some disk space",
+}
 
 
 def message(frame: Frame | None) -> Message:
@@ -59,9 +66,14 @@ def message(frame: Frame | None) -> Message:
 
 def refusal(value: Message) -> PaddockError:
     code = str(value.get("code"))[:40]
-    error = UserError(str(value.get("message"))[:400], code=code)
+    hint = "end some of its processes; `paddock inspect` shows its limits" if code == "limit" else ""
+    error = UserError(str(value.get("message"))[:400], hint=hint, code=code)
     error.exit_code = _EXIT_CODES.get(code, UserError.exit_code)
     return error
+
+
+def limit_hint(reason: str) -> str:
+    return next((hint for start, hint in _LIMIT_HINTS.items() if reason.startswith(start)), "")
 
 
 def started(frame: Frame) -> Started:

@@ -61,16 +61,13 @@ def _start(where: paths.Paths) -> socket.socket:
 def _spawn(where: paths.Paths, deadline: float) -> None:
     from paddock import proc
 
-    env = {key: os.environ[key] for key in _KEPT if key in os.environ}
-    if where.root:
-        env["PADDOCK_HOME"] = where.root
     read, write = os.pipe2(os.O_CLOEXEC)
     try:
         source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         try:
             proc.spawn_daemon(
                 [sys.executable, "-I", "-S", "-c", _BOOT, source, str(write)],
-                env=env,
+                env=_environment(where),
                 log_path=where.daemon_log,
                 ready_fd=write,
             )
@@ -79,6 +76,13 @@ def _spawn(where: paths.Paths, deadline: float) -> None:
         _await(read, where, deadline)
     finally:
         os.close(read)
+
+
+def _environment(where: paths.Paths) -> dict[str, str]:
+    env = {key: os.environ[key] for key in _KEPT if key in os.environ}
+    if where.home:  # chosen by the caller, perhaps not by its environment
+        env["PADDOCK_HOME"] = where.home
+    return env
 
 
 def _await(read: int, where: paths.Paths, deadline: float) -> None:

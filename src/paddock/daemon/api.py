@@ -107,6 +107,7 @@ async def _status(runtime: Runtime, _args: Nothing) -> Answer:
             "socket": f"{runtime.paths.run}/daemon.sock",
             "boxes": len(runtime.boxes),
             "running": running,
+            "starting": runtime.starting,
             "repairs": runtime.repairs,
         }
     )
@@ -122,17 +123,19 @@ async def _ls(runtime: Runtime, _args: Nothing) -> Answer:
 
 
 async def _create(runtime: Runtime, args: Create) -> Answer:
-    return Answer(result=codec.to_wire((await runtime.create(args.request)).info()))
+    return Answer(result=codec.to_wire(runtime.info(await runtime.create(args.request))))
 
 
 async def _open(runtime: Runtime, args: Create) -> Answer:
     box, new = await runtime.open(args.request)
-    return Answer(result={"box": codec.to_wire(box.info()), "new": new})
+    return Answer(result={"box": codec.to_wire(runtime.info(box)), "new": new})
 
 
 async def _run(runtime: Runtime, args: Run) -> Answer:
     box, job, channel = await runtime.run(args.request, args.exec)
-    return Answer(result={"box": codec.to_wire(box.info()), "job": job}, fds=(channel.detach(),))
+    # Only one limit may be one that nobody holds; all others need no look at the kernel before a command can begin.
+    info = runtime.info(box) if args.request.limits.cpus else box.info()
+    return Answer(result={"box": codec.to_wire(info), "job": job}, fds=(channel.detach(),))
 
 
 async def _exec(runtime: Runtime, args: Exec) -> Answer:
@@ -213,6 +216,10 @@ async def _logs(runtime: Runtime, args: Logs) -> Answer:
     return Answer(result=codec.to_wire(job), fds=tuple(fds))
 
 
+async def _killed(runtime: Runtime, args: Named) -> Answer:
+    return Answer(result=await runtime.killed(args.box))
+
+
 async def _ending(runtime: Runtime, args: Named) -> Answer:
     return Answer(result=codec.to_wire(await runtime.ending(args.box)))
 
@@ -238,6 +245,7 @@ VERBS: dict[str, tuple[type, Verb]] = {
     "jobs": (Named, _jobs),
     "logs": (Logs, _logs),
     "ending": (Named, _ending),
+    "killed": (Named, _killed),
 }
 
 

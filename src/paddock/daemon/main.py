@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from paddock import fs, limits, paths
 from paddock.daemon.server import Server, broken
-from paddock.engines.process import accounting, cgroups
+from paddock.engines.process import accounting, cgroups, plan
 from paddock.engines.process.bounds import Bounds
 from paddock.engines.process.engine import ProcessEngine
 from paddock.engines.process.warm import Launcher
@@ -28,12 +28,14 @@ from paddock.watch import Deadlines, Disk, HostSample, Memory, Watch
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Iterable, Mapping
 
 log = logging.getLogger(__name__)
 _BACKLOG = 512
 _THREADS = 6
 _LOOK_S = 2.0
-_SCAN_ENTRIES, _SCAN_S = 2_000_000, 10.0
+_SCAN_ENTRIES = limits.DISK_BYTES_DEFAULT // limits.FILE_BYTES + 1  # whoever has more is over the default limit
+_SCAN_S = 20.0
 
 
 def main() -> None:
@@ -75,7 +77,8 @@ async def _live(where: paths.Paths, store: Store, held: Bounds, listener: socket
         loop.add_signal_handler(number, stop.set)
     launcher = Launcher(where.daemon_log)
     engines = {EngineName.PROCESS: ProcessEngine(where.state, launcher, held)}
-    judges = (Deadlines(), Memory(accounting.memory_of), Disk(_disk_of))
+    disk = Disk(_disk_of, unlinked_of=_unlinked_of, written_of=accounting.written_of)
+    judges = (Deadlines(), Memory(accounting.memory_of), disk)
     try:
         loop.set_default_executor(threads.pool(_THREADS, "daemon"))
         runtime = Runtime(
@@ -128,11 +131,20 @@ def tag(state: str) -> str:
 
 
 def _sample(where: paths.Paths) -> HostSample:
-    return HostSample(mem_available=accounting.available(), disk_free=accounting.disk_free(Path(where.state)))
+    state = Path(where.state)
+    return HostSample(
+        mem_available=accounting.available(),
+        disk_free=accounting.disk_free(state),
+        files_free=accounting.files_free(state),
+    )
 
 
 def _disk_of(trees: tuple[str, ...]) -> int:
-    return sum(fs.tree_bytes(tree, _SCAN_ENTRIES, _SCAN_S)[0] for tree in trees)
+    return sum(fs.tree_bytes(tree, _SCAN_ENTRIES, _SCAN_S, least_bytes=limits.FILE_BYTES)[0] for tree in trees)
+
+
+def _unlinked_of(init_pids: Iterable[int]) -> Mapping[int, int]:
+    return accounting.unlinked_of(init_pids, plan.STORED)
 
 
 def _is_ours(where: paths.Paths, identity: int) -> bool:

@@ -1,1 +1,1 @@
-"""How a box is isolated: one module or package per engine, one interface (base)."""
+"""How a box is isolated: one package per engine."""

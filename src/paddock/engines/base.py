@@ -9,7 +9,7 @@ from paddock.model import BoxId, BoxSpec, Evidence, LimitReport
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from paddock.watch import WatchedBox
 
@@ -40,9 +40,6 @@ class Handle(Protocol):
     evidence: Evidence
     pidfd: int
 
-    def connect(self) -> socket.socket:
-        """A new channel to the box's init."""
-
     def ended(self) -> bool:
         """Whether its first process is gone, which its pidfd will soon tell the event loop too."""
 
@@ -54,8 +51,14 @@ class Handle(Protocol):
 
 
 class Engine(Protocol):
-    async def start(self, placement: Placement) -> Handle:
-        """Make the box; it is ready for commands when this returns, or nothing of it is left."""
+    async def start(self, placement: Placement, listening: Callable[[], None] | None = None) -> Handle:
+        """Make the box; it is ready for commands when this returns, or nothing of it is left.
+
+        `listening` is called as soon as a channel can be opened: what is sent then runs once the box is confined.
+        """
+
+    def connect(self, placement: Placement) -> socket.socket:
+        """A new channel to the box's init, from the moment it listens."""
 
     def adopt(self, placement: Placement, evidence: Evidence | None) -> Handle | None:
         """Find a box that an earlier daemon started; None when it is not running."""
@@ -68,6 +71,9 @@ class Engine(Protocol):
 
     def environment(self, placement: Placement) -> dict[str, str]:
         """The environment every command of the box starts from."""
+
+    def killed(self, placement: Placement) -> str:
+        """What the kernel did to processes of a running box at its limits, as a reason; empty when it did nothing."""
 
     def limits(self, placement: Placement, *, running: bool) -> tuple[LimitReport, ...]:
         """Each limit and who holds it."""

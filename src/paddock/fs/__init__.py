@@ -4,7 +4,7 @@ from paddock.fs.beneath import open_beneath
 from paddock.fs.lock import FileLock
 from paddock.fs.private import make_private_dir, write_atomic
 from paddock.fs.removal import discard_tree, remove_tree
-from paddock.fs.sockets import bind_unix, connect_unix
+from paddock.fs.sockets import bind_unix, connect_unix, receive_fds
 from paddock.fs.usage import tree_bytes
 from paddock.fs.walk import mount_id
 
@@ -16,6 +16,7 @@ __all__ = [
     "make_private_dir",
     "mount_id",
     "open_beneath",
+    "receive_fds",
     "remove_tree",
     "tree_bytes",
     "write_atomic",

@@ -19,6 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_INT = struct.Struct("i")
+_ADDRESS_BYTES = 108
 _CONNECT_TIMEOUT_S = 5.0  # a listener that is alive but stuck has a full queue
 
 
@@ -30,6 +32,8 @@ def bind_unix(directory: str | int, name: str, *, kind: int = socket.SOCK_STREAM
     """
     with _directory(directory) as at:
         address = f"/proc/self/fd/{at}/{_leaf(name)}"
+        if isinstance(directory, str) and len(os.fsencode(plain := f"{directory}/{name}")) < _ADDRESS_BYTES:
+            address = plain  # whoever reads the kernel's table of sockets finds it
         listener = socket.socket(socket.AF_UNIX, kind)
         try:
             # Before bind: the kernel gives the new name this mode, so there is no moment when others could connect.
@@ -63,6 +67,17 @@ def connect_unix(
         return _connect(f"/proc/self/fd/{place}", name, kind, timeout_s)
     finally:
         os.close(place)
+
+
+def receive_fds(sock: socket.socket, size: int, count: int) -> tuple[bytes, list[int]]:
+    """As socket.recv_fds, which drops its flags argument: no program we start inherits what arrives here."""
+    space = socket.CMSG_SPACE(count * _INT.size)
+    data, ancillary, _, _ = sock.recvmsg(size, space, socket.MSG_CMSG_CLOEXEC)
+    fds: list[int] = []
+    for level, kind, raw in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            fds += (number for (number,) in _INT.iter_unpack(raw[: len(raw) // _INT.size * _INT.size]))
+    return data, fds
 
 
 def _connect(address: str, name: str, kind: int, timeout_s: float) -> socket.socket:

@@ -13,12 +13,13 @@ from paddock.fs.walk import LISTABLE, Cursor, Moved
 _BLOCK_BYTES = 512  # the unit of st_blocks on every file system
 
 
-def tree_bytes(path: str, entries_max: int, seconds_max: float) -> tuple[int, bool]:
+def tree_bytes(path: str, entries_max: int, seconds_max: float, *, least_bytes: int = 0) -> tuple[int, bool]:
     """The disk space below `path`, hard links counted once, and whether that is all of it.
 
-    False means at least so much: a bound was reached, or a directory is closed to us.
+    False means at least so much: a bound was reached, or a directory is closed to us. Every file counts for
+    `least_bytes` or more, for whoever must not run out of inodes.
     """
-    meter = _Meter(entries_max, time.monotonic() + seconds_max)
+    meter = _Meter(entries_max, time.monotonic() + seconds_max, least_bytes)
     try:
         base = os.open(path, LISTABLE)
     except FileNotFoundError:
@@ -35,8 +36,9 @@ def tree_bytes(path: str, entries_max: int, seconds_max: float) -> tuple[int, bo
 
 
 class _Meter:
-    def __init__(self, entries_max: int, deadline: float) -> None:
+    def __init__(self, entries_max: int, deadline: float, least_bytes: int) -> None:
         self._entries_left = entries_max
+        self._least_bytes = least_bytes
         self._deadline = deadline
         self._links: set[tuple[int, int]] = set()
         self.total = 0
@@ -87,7 +89,7 @@ class _Meter:
                     cursor.level.waiting.append(entry.name)
                 elif status.st_nlink > 1 and self._seen(status):
                     continue
-                self.total += status.st_blocks * _BLOCK_BYTES
+                self.total += max(status.st_blocks * _BLOCK_BYTES, self._least_bytes)
         return True
 
     def _seen(self, status: os.stat_result) -> bool:

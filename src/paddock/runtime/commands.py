@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from paddock.frames import Message
-    from paddock.model import ExecSpec
+    from paddock.model import ExecSpec, Limits
 
 REPLY_TIMEOUT_S = 30.0
 
@@ -25,7 +25,14 @@ def new_job_id() -> str:
     return secrets.token_hex(4)
 
 
-def start_message(spec: ExecSpec, job: str, env: dict[str, str], default_cwd: str) -> Message:
+def journal_bytes(wanted: Limits) -> int:
+    """A journal lies in the box's own disk: a quarter of a small one, so that it takes turns before it is refused."""
+    return min(limits.JOURNAL_BYTES, (wanted.disk_bytes or limits.DISK_BYTES_DEFAULT) // 4)
+
+
+def start_message(
+    spec: ExecSpec, job: str, env: dict[str, str], default_cwd: str, journal_bytes: int = limits.JOURNAL_BYTES
+) -> Message:
     merged = {**env, **spec.env}
     if spec.tty:
         merged.setdefault("TERM", "xterm-256color")
@@ -41,7 +48,7 @@ def start_message(spec: ExecSpec, job: str, env: dict[str, str], default_cwd: st
         "main": spec.main,
         "detached": spec.detach,
         "timeout_s": spec.timeout_s,
-        "journal_bytes": limits.JOURNAL_BYTES if spec.keep or spec.detach else 0,
+        "journal_bytes": journal_bytes if spec.keep or spec.detach else 0,
     }
 
 

@@ -19,11 +19,12 @@ from paddock.model import BoxId, BoxInfo, BoxRequest, BoxSpec, BoxState, EngineN
 from paddock.runtime import commands, journals, records, threads
 from paddock.runtime.box import Box, Ending
 from paddock.runtime.normalise import normalise
-from paddock.store import JobRow, Store, now
+from paddock.store import JobRow, Store, new_row, now
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Coroutine, Mapping
+    from concurrent.futures import Future
 
     from paddock.engines.base import Engine, Handle
     from paddock.frames import Message
@@ -39,6 +40,7 @@ _KILLED, _TIMED_OUT = 137, 124
 _AT_ONCE = 32  # boxes ended side by side: most of it is waiting for the kernel
 _RETRY_S = 5.0
 _TRASH_PATIENCE_S = 2.0  # how long a daemon that ends waits for files to go; its successor does the rest
+_SETTLE_S = 2.0  # a box that is ending has ended by then
 
 
 class Runtime:
@@ -54,6 +56,9 @@ class Runtime:
         self._home = home
         self.watch = make_watch(self.condemn)
         self._endings: dict[str, Ending] = {}
+        # Making a box works in the event loop for some milliseconds: a hundred at once would delay every answer.
+        self._admission = asyncio.Semaphore(limits.STARTS_MAX)
+        self.starting = 0  # boxes that are being started or wait for their turn
         # One thread for the store: a slow disk must not stop the event loop, and writes stay in order.
         self._writer = threads.pool(1, "store")
         self._sweeper = threads.pool(2, "trash")
@@ -69,6 +74,10 @@ class Runtime:
 
     async def write(self, action: Callable[..., T], *args: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._writer, action, *args)
+
+    def _queue(self, action: Callable[..., object], *args: object) -> None:
+        """Write in order, but wait for nothing; a failure is only logged."""
+        self._writer.submit(action, *args).add_done_callback(_log_failure)
 
     def later(self, coroutine: Coroutine[None, None, None], name: str) -> None:
         task = asyncio.get_running_loop().create_task(coroutine, name=name)
@@ -135,7 +144,7 @@ class Runtime:
     # -- create, open, remove ------------------------------------------------------------------------------------------
 
     async def create(self, request: BoxRequest) -> Box:
-        async with self._naming:
+        async with self._admission, self._naming:
             return await self._create(request)
 
     async def _create(self, request: BoxRequest) -> Box:
@@ -159,12 +168,16 @@ class Runtime:
                 f"cannot make {directory}: {error.strerror}", hint="free some disk space", code="disk"
             ) from error
         try:
-            row = await self.write(records.add, self._store, directory, box_id, spec)
+            if spec.ephemeral:  # nobody is told that it exists, so nobody waits for the database
+                row = new_row(box_id, spec, {box.row.position for box in self.boxes.values()})
+                records.write(directory, row)
+                self._queue(self._store.insert, row)
+            else:
+                row = await self.write(records.add, self._store, directory, box_id, spec)
         except BaseException:
             self._discard(directory)
             raise
-        box = Box(row, directory)
-        self.boxes[box_id] = box
+        box = self.boxes[box_id] = Box(row, directory)
         return box
 
     async def open(self, request: BoxRequest) -> tuple[Box, bool]:
@@ -250,9 +263,17 @@ class Runtime:
             if box.handle is None:
                 await self._start(box)
 
-    async def _start(self, box: Box) -> None:
+    async def _start(self, box: Box, listening: Callable[[], None] | None = None) -> None:
+        self.starting += 1
         try:
-            handle = await self.engine(box).start(box.placement)
+            async with self._admission:
+                await self._start_now(box, listening)
+        finally:
+            self.starting -= 1
+
+    async def _start_now(self, box: Box, listening: Callable[[], None] | None) -> None:
+        try:
+            handle = await self.engine(box).start(box.placement, listening)
         except PaddockError as error:
             await self._note(box, BoxState.FAILED, error.message)
             raise
@@ -260,6 +281,10 @@ class Runtime:
             await self._note(box, BoxState.FAILED, error.strerror or str(error))
             raise
         self.hold(box, handle)
+        if box.row.spec.ephemeral:  # nobody is told that it runs, and recovery finds it by its socket
+            box.row = replace(box.row, state=BoxState.RUNNING, evidence=handle.evidence)
+            self._queue(self._store.set_state, box.row, BoxState.RUNNING, "", handle.evidence)
+            return
         try:
             box.row = await self.write(self._store.set_state, box.row, BoxState.RUNNING, "", handle.evidence)
         except BaseException as error:
@@ -343,7 +368,7 @@ class Runtime:
     async def _asked_to_end(self, box: Box, grace_s: float) -> bool:
         assert box.handle is not None
         try:
-            with box.handle.connect() as channel:
+            with self._connect(box) as channel:
                 await commands.send(channel, {"op": "shutdown", "grace_s": grace_s}, [])
             await asyncio.wait_for(box.ended.wait(), grace_s + 1.0)
         except (OSError, TimeoutError, PaddockError):
@@ -370,18 +395,35 @@ class Runtime:
         box = self.boxes.get(BoxId(box_id))
         if box:
             try:
-                await asyncio.wait_for(box.ended.wait(), 2.0)
+                await asyncio.wait_for(box.ended.wait(), _SETTLE_S)
             except TimeoutError:
                 return Ending(reason="its connection broke while the box runs on", exit_code=125)
         return self._endings.get(box_id, Ending(reason="", exit_code=_KILLED))
+
+    async def killed(self, box_id: str) -> str:
+        """Why processes of a box were killed, where the kernel or the watch did it; an ephemeral box ends first."""
+        box = self.boxes.get(BoxId(box_id))
+        if box and box.row.spec.ephemeral:
+            try:
+                await asyncio.wait_for(box.ended.wait(), _SETTLE_S)
+            except TimeoutError:
+                return ""
+        if box and box.handle is not None:
+            return self.engine(box).killed(box.placement)
+        return self._endings[box_id].reason if box_id in self._endings else ""
 
     # -- commands ------------------------------------------------------------------------------------------------------
 
     async def run(self, request: BoxRequest, spec: ExecSpec) -> tuple[Box, str, socket.socket]:
         """An ephemeral box around one command."""
+        commands.check_user(spec.user)
         box = await self.create(replace(request, ephemeral=True))
+        job = commands.new_job_id()
         try:
-            job, channel = await self.exec(box, replace(spec, main=True))
+            spec = replace(spec, main=True, timeout_s=spec.timeout_s or box.row.spec.limits.wall_s)
+            message = self._start_message(box, spec, job)
+            async with box.lock:
+                channel = await self._start_with(box, message)
         except BaseException:
             async with box.lock:
                 await self._end(box, grace_s=0.0)
@@ -389,13 +431,34 @@ class Runtime:
             raise
         return box, job, channel
 
+    async def _start_with(self, box: Box, message: Message) -> socket.socket:
+        """Start a box whose first command waits for it, so that neither waits for the other."""
+        waiting: list[tuple[socket.socket, asyncio.Task[None]]] = []
+
+        def listening() -> None:
+            channel = self.engine(box).connect(box.placement)
+            send = asyncio.get_running_loop().create_task(commands.send(channel, message, []), name="first command")
+            waiting.append((channel, send))
+
+        try:
+            await self._start(box, listening)
+            self.watch.set_active(box.row.id, active=True)
+            channel, send = waiting[0]
+            await send
+        except BaseException:
+            for channel, send in waiting:
+                send.cancel()
+                channel.close()
+            raise
+        return channel
+
     async def exec(self, box: Box, spec: ExecSpec) -> tuple[str, socket.socket]:
         """Start a command and hand back its channel; init's answer is the first thing on it."""
         commands.check_user(spec.user)
         await self.start(box)
         self.watch.set_active(box.row.id, active=True)
         job = commands.new_job_id()
-        message = commands.start_message(spec, job, self.environment(box), box.row.spec.workdir)
+        message = self._start_message(box, spec, job)
         channel = self._connect(box)
         try:
             if message["journal_bytes"]:
@@ -416,6 +479,11 @@ class Runtime:
             await self.write(self._store.remove_job, box.row.id, job)
             raise
 
+    def _start_message(self, box: Box, spec: ExecSpec, job: str) -> Message:
+        wanted = box.row.spec
+        journal_bytes = commands.journal_bytes(wanted.limits)
+        return commands.start_message(spec, job, self.environment(box), wanted.workdir, journal_bytes)
+
     async def _record_job(self, box: Box, job: str, spec: ExecSpec) -> None:
         await self.write(self._store.add_job, box.row.id, JobRow(id=job, argv=spec.argv, started_at=now()))
         jobs = await self.write(self._store.jobs, box.row.id)
@@ -428,7 +496,7 @@ class Runtime:
         if box.handle is None:
             raise Unavailable(f"the box {box.name!r} is not running", hint="run the command again", code="gone")
         try:
-            return box.handle.connect()
+            return self.engine(box).connect(box.placement)
         except OSError as error:
             raise Unavailable(
                 f"the box {box.name!r} does not answer: {error.strerror}",
@@ -472,7 +540,9 @@ class Runtime:
     # -- looking -------------------------------------------------------------------------------------------------------
 
     def inspect(self, name: str) -> BoxInfo:
-        box = self.find(name)
+        return self.info(self.find(name))
+
+    def info(self, box: Box) -> BoxInfo:
         return box.info(self.engine(box).limits(box.placement, running=box.handle is not None))
 
     def describe(self, name: str) -> tuple[str, ...]:
@@ -533,6 +603,11 @@ class Runtime:
             if isinstance(error, BaseException) and not isinstance(error, UserError):  # started, or gone, meanwhile
                 raise error
         return [name for name in done if isinstance(name, str)]
+
+
+def _log_failure(done: Future[object]) -> None:
+    if error := done.exception():
+        log.error("a record was not written: %s", error)
 
 
 def _unasked(box: Box) -> str:

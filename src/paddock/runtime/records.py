@@ -34,7 +34,7 @@ def add(store: Store, directory: str, box_id: BoxId, spec: BoxSpec) -> BoxRow:
     """Enter a new box in the store and in its directory; both or neither."""
     row = store.add(box_id, spec)
     try:
-        _write(directory, row)
+        write(directory, row)
     except BaseException:
         store.remove(box_id)
         raise
@@ -43,12 +43,12 @@ def add(store: Store, directory: str, box_id: BoxId, spec: BoxSpec) -> BoxRow:
 
 def change(store: Store, directory: str, row: BoxRow, spec: BoxSpec) -> BoxRow:
     """Give a box another spec in both places."""
-    _write(directory, replace(row, spec=spec))
+    write(directory, replace(row, spec=spec))
     try:
         return store.set_spec(row, spec)
     except BaseException:
         try:
-            _write(directory, row)
+            write(directory, row)
         except Unavailable:
             pass  # the row decides; the record is read only when the row is lost
         raise
@@ -57,7 +57,7 @@ def change(store: Store, directory: str, row: BoxRow, spec: BoxSpec) -> BoxRow:
 def remake(directory: str, row: BoxRow) -> None:
     """Make the directory of a box that has never run and whose directory is gone."""
     os.mkdir(directory, 0o700)
-    _write(directory, row)
+    write(directory, row)
 
 
 def read(boxes: str, box_id: BoxId, known: Collection[BoxRow]) -> BoxRow:
@@ -84,7 +84,7 @@ def restore(store: Store, directory: str, row: BoxRow) -> None:
     store.insert(row)
     for job in _jobs(directory):
         store.add_job(row.id, job)
-    _write(directory, row)
+    write(directory, row)
 
 
 def has_run(directory: str) -> bool:
@@ -102,7 +102,7 @@ def _jobs(directory: str) -> list[JobRow]:
     return [JobRow(id=job, argv=LOST_ARGV, started_at=moments[job]) for job in sorted(begun, key=begun.__getitem__)]
 
 
-def _write(directory: str, row: BoxRow) -> None:
+def write(directory: str, row: BoxRow) -> None:
     record = Record(position=row.position, created_at=row.created_at, spec=row.spec)
     data = json.dumps(codec.to_wire(record), indent=1).encode() + b"\n"
     if not row.spec.ephemeral:

@@ -102,6 +102,7 @@ class _Recovery:
                 self._say(f"box {box.name}: was running without a record; taken over")
             self._set_state(box, BoxState.RUNNING, "", handle)
             self._runtime.hold(box, handle)
+            self._runtime.watch.set_active(box.row.id, active=True)  # what an earlier daemon started may still run
             if box.row.spec.ephemeral:
                 self._runtime.later(_end_if_abandoned(self._runtime, box), f"look at {box.name}")
         elif box.row.spec.ephemeral:
@@ -166,7 +167,7 @@ async def _end_if_abandoned(runtime: Runtime, box: Box) -> None:
     if handle is None:
         return
     try:
-        with handle.connect() as channel:
+        with runtime.engine(box).connect(box.placement) as channel:
             pong = await commands.ask(channel, {"op": "ping"})
     except (OSError, PaddockError) as error:
         log.warning("asking %s what it does: %s", box.name, error)

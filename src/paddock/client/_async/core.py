@@ -15,6 +15,7 @@ from paddock.client.answers import (
     exited,
     expect_list,
     expect_object,
+    limit_hint,
     started,
     stdin_frames,
 )
@@ -310,11 +311,15 @@ class AsyncCommand:
     async def close(self) -> None:
         await self.channel.close()
 
+    async def why_killed(self) -> str:
+        """After exit code 137: the limit at which the kernel killed processes of the box, or nothing."""
+        return str(await self._paddock.call("killed", box=self.box.id))
+
     async def gone(self) -> Unavailable:
         """The channel broke: the daemon knows whether a limit ended the box."""
         answer = expect_object(await self._paddock.call("ending", box=self.box.id))
         reason = str(answer.get("reason") or "it was stopped")
-        error = Unavailable(f"the box {self.box.name!r} ended: {reason}", code="box-ended")
+        error = Unavailable(f"the box {self.box.name!r} ended: {reason}", hint=limit_hint(reason), code="box-ended")
         code = answer.get("exit_code")
         if isinstance(code, int):
             error.exit_code = code

@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 
 DRAIN_S = 0.25  # how long output held open by a background child is still read after the command ended
 HANGUP_S = 2.0
+_LIMITS = {
+    errno.EAGAIN: "the box has as many processes as it may have",
+    errno.ENOMEM: "the box has as much memory as it may have",
+}
+TIMEOUT_S_MAX = float(1 << 61)  # more than any spec holds; not infinity, which no clock reaches
 
 
 class Command:
@@ -54,9 +59,12 @@ class Command:
         self._outputs: dict[int, int] = {}
         self.started_at = time.time()
         self.tracked = request.get("timeout_s") is not None
+        timeout_s = float(request["timeout_s"]) if self.tracked else 0.0
+        if not 0 <= timeout_s < TIMEOUT_S_MAX:
+            raise Refused("bad-timeout", "timeout_s is out of range")
         self.pid = self._start(request)
         if self.tracked:
-            init.loop.at(time.monotonic() + float(request["timeout_s"]), self._expire)
+            init.loop.at(time.monotonic() + timeout_s, self._expire)
 
     # -- start ---------------------------------------------------------------------------------------------------------
 
@@ -71,6 +79,8 @@ class Command:
         except FileNotFoundError as error:
             raise Refused("not-found", f"{self.argv[0]}: command not found", error.errno) from error
         except OSError as error:
+            if error.errno in _LIMITS:
+                raise Refused("limit", f"{self.argv[0]}: {_LIMITS[error.errno]}", error.errno) from error
             raise Refused("not-executable", f"{self.argv[0]}: {error.strerror}", error.errno) from error
         finally:
             os.chdir("/")
@@ -85,7 +95,7 @@ class Command:
                 if error.errno != errno.ENOEXEC:
                     raise
                 pid = start("/bin/sh", ["sh", program, *self.argv[1:]], env, inner)
-        except OSError:
+        except BaseException:
             for fd in {fd for fd in outer if fd >= 0}:
                 os.close(fd)
             raise
@@ -99,8 +109,9 @@ class Command:
     def _pipes(self, *, stdin: bool) -> tuple[list[int | str], list[int]]:
         """What the command gets as 0, 1, 2 (a terminal by its path) and our three ends."""
         if self.tty:
+            size = self._winsize(self.tty)
             ours, theirs = os.openpty()
-            self.resize(ours, self.tty)
+            fcntl.ioctl(ours, termios.TIOCSWINSZ, size)
             name = os.ttyname(theirs)
             os.set_blocking(ours, False)
             # Our copy of the slave must stay open until the command has its own, or the master reads end-of-file.
@@ -116,8 +127,8 @@ class Command:
         return [in_r, out_w, err_w], [in_w, out_r, err_r]
 
     @staticmethod
-    def resize(fd: int, size: dict[str, int]) -> None:
-        fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", int(size["rows"]), int(size["cols"]), 0, 0))
+    def _winsize(size: Request) -> bytes:
+        return struct.pack("HHHH", int(size["rows"]), int(size["cols"]), 0, 0)
 
     # -- clients -------------------------------------------------------------------------------------------------------
 
@@ -134,7 +145,8 @@ class Command:
         elif not self.clients and not self.keep:
             if self.main:
                 os._exit(0)  # the caller of an ephemeral box is gone, and the box with it
-            self.signal(signal.SIGHUP)
+            if self.status is None:  # otherwise only a background child holds its output
+                self.signal(signal.SIGHUP)
             self.init.loop.at(time.monotonic() + HANGUP_S, self._kill_if_running)
         self.update()
 
@@ -159,7 +171,7 @@ class Command:
     def control(self, request: Request) -> None:
         if request["op"] == "resize":
             if self.tty and self._stdin_fd >= 0:
-                self.resize(self._stdin_fd, request)
+                fcntl.ioctl(self._stdin_fd, termios.TIOCSWINSZ, self._winsize(request))
         elif request["op"] == "signal":
             self.signal(int(request["signal"]))
         else:

@@ -6,11 +6,12 @@ They run with the box's own rights and see what its commands see; nothing here h
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import stat
 import struct
 
-from paddock.engines.guest.wire import DATA_BYTES, FILE, HIGH_BYTES, READABLE, Refused, frame, message
+from paddock.engines.guest.wire import DATA_BYTES, FILE, HIGH_BYTES, MESSAGE_BYTES, READABLE, Refused, frame, message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,11 @@ if TYPE_CHECKING:
 
 
 LIST_BATCH = 256
+_OFFSET_MAX = (1 << 62) - 1
 ENTRIES_MAX = 1_000_000
+_ENTRY_BYTES = 256  # what an entry takes in a message beside its names; a character of these takes up to six
+_OPEN = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # neither a FIFO nor a terminal may take hold of init
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -34,12 +39,13 @@ class Watch:
         self._client = client
         self._recursive = recursive
         self._paths: dict[int, str] = {}
+        self._lost = False
         self._fd: int = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self._fd < 0:
             raise Refused("io", "no inotify instance is left in this box", ctypes.get_errno())
         try:
             self._add(path)
-        except OSError:
+        except BaseException:
             os.close(self._fd)
             raise
         client.init.loop.want(self._fd, READABLE, self._ready)
@@ -49,20 +55,26 @@ class Watch:
         os.close(self._fd)
 
     def _add(self, path: str) -> None:
+        pending = self._add_one(path)
+        while pending:
+            try:
+                pending += self._add_one(pending.pop())
+            except OSError as error:
+                if error.errno == errno.ENOSPC:  # no watch is left: say so rather than miss changes
+                    raise
+
+    def _add_one(self, path: str) -> list[str]:
+        """Watch one directory; returns those in it that are to be watched too."""
         mask = 0x2 | 0x4 | 0x40 | 0x80 | 0x100 | 0x200 | 0x01000000 | 0x02000000  # …|ONLYDIR|DONT_FOLLOW
         number = _libc.inotify_add_watch(self._fd, os.fsencode(path), mask)
         if number < 0:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))
         self._paths[number] = path
-        if self._recursive:
-            with os.scandir(path) as entries:
-                children = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-            for child in children:
-                try:
-                    self._add(child)
-                except FileNotFoundError:
-                    continue
+        if not self._recursive:
+            return []
+        with os.scandir(path) as entries:
+            return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
 
     def _ready(self, _events: int) -> None:
         data = os.read(self._fd, DATA_BYTES)
@@ -75,7 +87,7 @@ class Watch:
 
     def _event(self, number: int, mask: int, name: str) -> None:
         if mask & 0x4000:
-            self._client.send(message({"event": "overflow"}))
+            self._overflow()
             return
         base = self._paths.get(number)
         if base is None:
@@ -87,14 +99,24 @@ class Watch:
         if self._recursive and mask & self._ISDIR and mask & (self._CREATE | 0x80):
             try:
                 self._add(path)
-            except OSError:
-                pass  # gone again already
+            except OSError as error:
+                if error.errno == errno.ENOSPC:
+                    self._overflow()  # otherwise it is gone again already
         for bit, word in self._EVENTS:
             if mask & bit:
-                if self._client.pending > HIGH_BYTES:
-                    return  # a client that does not read loses events rather than our memory
-                self._client.send(message({"event": "change", "kind": word, "path": _text(path)}))
+                self._tell({"event": "change", "kind": word, "path": _text(path)})
                 return
+
+    def _tell(self, change: Request) -> None:
+        if self._client.pending <= HIGH_BYTES:
+            self._lost = False
+            self._client.send(message(change))
+        elif not self._lost:  # a client that does not read loses events rather than our memory, and is told so once
+            self._lost = True
+            self._overflow()
+
+    def _overflow(self) -> None:
+        self._client.send(message({"event": "overflow"}))
 
 
 def _raw(path: str) -> str:
@@ -137,6 +159,7 @@ def _entry(path: str, *, follow: bool) -> Request:
 
 def _read_frames(fd: int, offset: int, length: int | None) -> Iterator[bytes]:
     try:
+        yield b""  # from here on, dropping the generator closes the file
         left = length if length is not None else 1 << 62
         while left > 0:
             data = os.pread(fd, min(DATA_BYTES, left), offset)
@@ -153,7 +176,7 @@ def _read_frames(fd: int, offset: int, length: int | None) -> Iterator[bytes]:
 def _list_frames(path: str, depth: int) -> Iterator[bytes]:
     batch: list[Request] = []
     pending = [(path, depth)]
-    total = 0
+    total = size = 0
     while pending and total < ENTRIES_MAX:
         directory, left = pending.pop()
         try:
@@ -167,14 +190,17 @@ def _list_frames(path: str, depth: int) -> Iterator[bytes]:
         for entry in names:
             total += 1
             try:
-                batch.append(_entry(entry.path, follow=False))
-            except FileNotFoundError:
-                continue
+                found = _entry(entry.path, follow=False)
+            except OSError:
+                continue  # gone meanwhile, or not ours to look at
             if left > 1 and entry.is_dir(follow_symlinks=False):
                 below.append((entry.path, left - 1))
-            if len(batch) >= LIST_BATCH:
+            cost = _ENTRY_BYTES + 6 * (len(entry.path) + len(found.get("link", "")))
+            if len(batch) >= LIST_BATCH or size + cost > MESSAGE_BYTES // 2:
                 yield message({"event": "entries", "entries": batch})
-                batch = []
+                batch, size = [], 0
+            batch.append(found)
+            size += cost
         pending += reversed(below)
     yield message({"event": "entries", "entries": batch})
     yield message({"event": "done"})
@@ -191,33 +217,53 @@ def _remove_frames(path: str, *, recursive: bool) -> Iterator[bytes]:
     elif not recursive:
         os.rmdir(path)
     else:
-        for count, (directory, name, is_dir) in enumerate(_bottom_up(path)):
-            (os.rmdir if is_dir else os.unlink)(f"{directory}/{name}")
+        for count, _ in enumerate(_empty(path)):
             if count % 1024 == 1023:
                 yield b""
         os.rmdir(path)
     yield message({"event": "done"})
 
 
-def _bottom_up(path: str) -> Iterator[tuple[str, str, bool]]:
-    stack: list[tuple[str, list[tuple[str, bool]]]] = [(path, _children(path))]
-    while stack:
-        directory, children = stack[-1]
-        if not children:
-            stack.pop()
-            if stack:
-                parent, _, name = directory.rpartition("/")
-                yield parent, name, True
-            continue
-        name, is_dir = children.pop()
-        if is_dir:
-            stack.append((f"{directory}/{name}", _children(f"{directory}/{name}")))
-        else:
-            yield directory, name, False
+def _empty(path: str) -> Iterator[None]:
+    """Removes what is in a directory, a name at a time, with one descriptor and no long paths however deep it is."""
+    here = os.open(path, _DIRECTORY)
+    try:
+        stack = [("", _identity(here), _children(here))]
+        while True:
+            name, _, children = stack[-1]
+            if children:
+                child, is_dir = children.pop()
+                if is_dir:
+                    here = _step(here, child)
+                    stack.append((child, _identity(here), _children(here)))
+                else:
+                    os.unlink(child, dir_fd=here)
+            elif len(stack) > 1:
+                stack.pop()
+                here = _step(here, "..")
+                if _identity(here) != stack[-1][1]:
+                    raise OSError(errno.EBUSY, "the tree was moved while it was removed")
+                os.rmdir(name, dir_fd=here)
+            else:
+                return
+            yield
+    finally:
+        os.close(here)
 
 
-def _children(path: str) -> list[tuple[str, bool]]:
-    with os.scandir(path) as entries:
+def _step(here: int, name: str) -> int:
+    there = os.open(name, _DIRECTORY, dir_fd=here)
+    os.close(here)
+    return there
+
+
+def _identity(fd: int) -> tuple[int, int]:
+    found = os.fstat(fd)
+    return found.st_dev, found.st_ino
+
+
+def _children(fd: int) -> list[tuple[str, bool]]:
+    with os.scandir(fd) as entries:
         return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
 
 
@@ -226,21 +272,24 @@ def _stat(client: Connection, request: Request) -> None:
 
 
 def _read(client: Connection, request: Request) -> None:
-    fd = os.open(_path(request), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    offset, length = int(request.get("offset", 0)), request.get("length")
+    if not 0 <= offset <= _OFFSET_MAX or (length is not None and not 0 <= int(length) <= _OFFSET_MAX):
+        raise Refused("bad-range", "offset and length are out of range")
+    fd = os.open(_path(request), os.O_RDONLY | _OPEN)
     found = os.fstat(fd)
     if not stat.S_ISREG(found.st_mode):
         os.close(fd)
         raise Refused("not-a-file", "not a regular file")
+    client.source = _read_frames(fd, offset, None if length is None else int(length))
+    next(client.source)
     client.send(message({"event": "entry", "entry": _attributes(_path(request), found)}))
-    client.source = _read_frames(fd, int(request.get("offset", 0)), request.get("length"))
-    client.update()
 
 
 def _write(client: Connection, request: Request) -> None:
     path = _path(request)
     if request.get("parents"):
         os.makedirs(os.path.dirname(path) or "/", exist_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+    flags = os.O_WRONLY | os.O_CREAT | _OPEN
     flags |= os.O_APPEND if request.get("append") else 0
     flags |= os.O_EXCL if request.get("exclusive") else 0
     fd = os.open(path, flags, int(request.get("mode", 0o644)) & 0o777)

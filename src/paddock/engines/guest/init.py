@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 CONNECTIONS_MAX = 512
 FINISHED_KEPT = 64
+SHUTDOWN_S_MAX = 3600.0
+LIST_CHARS = 100_000  # of all commands' words in a list: even at six bytes each they fit a message
 
 
 class Init:
@@ -109,7 +111,7 @@ class Init:
             raise Refused("unknown", f"unknown request {word:.40}")
 
     def _start(self, client: Connection, request: Request, fds: list[int]) -> None:
-        if any(process.id == request["id"] for process in self.processes.values()):
+        if any(process.id == str(request["id"]) for process in self.processes.values()):
             raise Refused("exists", "a command with this id is running")
         journal = None
         if request.get("journal_bytes") and len(fds) == 2:
@@ -153,7 +155,7 @@ class Init:
             {
                 "id": process.id,
                 "pid": process.pid,
-                "argv": [word[:256] for word in process.argv[:32]],
+                "argv": _shortened(process.argv, LIST_CHARS // len(self.processes)),
                 "tty": bool(process.tty),
                 "clients": len(process.clients),
                 "started_at": process.started_at,
@@ -171,18 +173,18 @@ class Init:
         client.send(message({"event": "pong", **counts}))
 
     def _shutdown(self, client: Connection, request: Request, _fds: list[int]) -> None:
+        deadline = time.monotonic() + min(float(request["grace_s"]), SHUTDOWN_S_MAX)
         client.send(message({"event": "done"}))
         try:
             os.kill(-1, signal.SIGTERM)
             os.kill(-1, signal.SIGCONT)
         except ProcessLookupError:
             os._exit(0)
-        deadline = time.monotonic() + float(request["grace_s"])
         while time.monotonic() < deadline:
             self.loop.at(time.monotonic() + 0.02, _idle)
             self.loop.run_once()
-            if not spawn.others_alive():
-                break
+            if not spawn.others_alive() and not self.processes and not any(c.pending for c in self.connections):
+                break  # nothing runs, and what the last ones said is with their clients
         os._exit(0)
 
     _VERBS: dict[str, Verb] = {  # noqa: RUF012
@@ -197,9 +199,20 @@ class Init:
 
 def serve(listener_fd: int) -> None:
     """Be init, for ever."""
+    os.set_inheritable(listener_fd, False)  # whoever accepts on it is init to the host
     init = Init(socket.socket(fileno=listener_fd))
     while True:
         init.loop.run_once()
+
+
+def _shortened(argv: list[str], chars: int) -> list[str]:
+    shown: list[str] = []
+    for word in argv:
+        if chars <= 0 or len(shown) == 32:
+            break
+        shown.append(word[: min(256, chars)])
+        chars -= len(shown[-1]) + 1
+    return shown
 
 
 def _nothing(_number: int, _frame: object) -> None:

@@ -17,14 +17,15 @@ class Journal:
         self._current = 0
         self._sequence = 0
         self._dropped = 0
-        self._begin()
+        self._begin(0)
 
     def write(self, data: bytes) -> None:
         if self._sizes[self._current] + len(data) > self._half:
-            self._current = 1 - self._current
-            self._sequence += 1
-            self._dropped += self._sizes[self._current]
-            self._begin()
+            try:
+                self._begin(1 - self._current)
+            except OSError:  # a failing disk loses frames; it does not end the command
+                self._dropped += len(data)
+                return
         self._append(data)
 
     def close(self) -> None:
@@ -35,11 +36,12 @@ class Journal:
                 pass  # a full disk: what was written stays
             os.close(fd)
 
-    def _begin(self) -> None:
-        fd = self._fds[self._current]
-        os.ftruncate(fd, 0)
-        os.lseek(fd, 0, os.SEEK_SET)
-        self._sizes[self._current] = 0
+    def _begin(self, half: int) -> None:
+        os.ftruncate(self._fds[half], 0)
+        os.lseek(self._fds[half], 0, os.SEEK_SET)
+        self._dropped += self._sizes[half]
+        self._sequence += half != self._current
+        self._current, self._sizes[half] = half, 0
         self._append(message({"event": "segment", "sequence": self._sequence, "dropped": self._dropped}))
 
     def _append(self, data: bytes) -> None:

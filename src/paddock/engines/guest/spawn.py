@@ -40,7 +40,12 @@ def tracked(program: str, argv: list[str], env: dict[str, str], inner: list[int 
     So whatever it starts, daemonised or not, stays below it, and the deadline can end all of it.
     """
     read, write = os.pipe2(os.O_CLOEXEC)
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError:  # the box has as many processes as it may have
+        os.close(read)
+        os.close(write)
+        raise
     if pid == 0:
         try:
             _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

@@ -28,10 +28,12 @@ if TYPE_CHECKING:
 
 
 HEADER = struct.Struct("!IB")
+_INT = struct.Struct("i")
 MESSAGE, STDIN, STDOUT, STDERR, FILE = range(5)
 DATA_BYTES = 64 * 1024
 MESSAGE_BYTES = 1024 * 1024
 HIGH_BYTES, LOW_BYTES = 256 * 1024, 64 * 1024
+WAIT_S = 3600.0  # the kernel counts milliseconds in an int; a later timer only takes another turn
 READABLE = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR
 WRITABLE = select.EPOLLOUT
 
@@ -52,18 +54,31 @@ def message(value: Request) -> bytes:
     return frame(MESSAGE, json.dumps(value, separators=(",", ":")).encode())
 
 
+def receive_fds(sock: socket.socket, size: int, count: int) -> tuple[bytes, list[int], int]:
+    """As socket.recv_fds, which drops its flags argument: without this one commands would inherit what we receive."""
+    space = socket.CMSG_SPACE(count * _INT.size)
+    data, ancillary, flags, _ = sock.recvmsg(size, space, socket.MSG_CMSG_CLOEXEC)
+    fds: list[int] = []
+    for level, kind, raw in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            fds += (number for (number,) in _INT.iter_unpack(raw[: len(raw) // _INT.size * _INT.size]))
+    return data, fds, flags
+
+
 class Loop:
     """epoll with one handler per descriptor and one timer queue."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._known: dict[int, tuple[int, Handler]] = {}
+        self._new: set[int] = set()
         self._timers: list[tuple[float, Callable[[], None]]] = []
 
     def want(self, fd: int, mask: int, handler: Handler) -> None:
         known = self._known.get(fd)
         if known is None:
             self._epoll.register(fd, mask)
+            self._new.add(fd)
         elif known[0] != mask:
             self._epoll.modify(fd, mask)
         self._known[fd] = (mask, handler)
@@ -77,10 +92,12 @@ class Loop:
         self._timers.sort(key=_when)
 
     def run_once(self) -> None:
-        timeout = max(0.0, self._timers[0][0] - time.monotonic()) if self._timers else -1
-        for fd, events in self._epoll.poll(timeout):
+        timeout = min(WAIT_S, max(0.0, self._timers[0][0] - time.monotonic())) if self._timers else -1
+        ready = self._epoll.poll(timeout)
+        self._new.clear()
+        for fd, events in ready:
             known = self._known.get(fd)
-            if known is not None:
+            if known is not None and fd not in self._new:  # a new one under an old number: the event is not its own
                 known[1](events)
         now = time.monotonic()
         while self._timers and self._timers[0][0] <= now:
@@ -154,17 +171,21 @@ class Connection:
             command.detach(self)
 
     def _ready(self, events: int) -> None:
-        if events & WRITABLE:
-            self._flush()
-        if events & READABLE and self.sock.fileno() >= 0:
-            self._receive()
+        try:
+            if events & WRITABLE:
+                self._flush()
+            if events & READABLE and self.sock.fileno() >= 0:
+                self._receive()
+        except Exception as error:  # noqa: BLE001  whatever one client asked for, the box and its other clients go on
+            self.send(message(Refused("protocol", f"malformed request: {type(error).__name__}").reply))
+            self.close()
 
     def _flush(self) -> None:
         try:
             if self._out:
                 del self._out[: self.sock.send(self._out)]
-            while self.source and len(self._out) < LOW_BYTES:
-                self._pull()
+            while self.source and len(self._out) < LOW_BYTES and self._pull():
+                pass
         except BlockingIOError:
             pass
         except OSError:
@@ -177,33 +198,35 @@ class Connection:
             self.command.update()
         self.update()
 
-    def _pull(self) -> None:
+    def _pull(self) -> bool:
+        """False when the source wants others to have their turn first."""
         assert self.source is not None
         try:
-            self._out += next(self.source)
+            data = next(self.source)
         except StopIteration:
             self.source = None
+            return True
         except OSError as error:
             self.source = None
-            self._out += message(os_refusal(error).reply)
+            data = message(os_refusal(error).reply)
+        self._out += data
+        return bool(data)
 
     def _receive(self) -> None:
         try:
-            data, fds, _, _ = socket.recv_fds(self.sock, DATA_BYTES + HEADER.size, 4)
+            data, fds, _ = receive_fds(self.sock, DATA_BYTES + HEADER.size, 4)
         except BlockingIOError:
             return
         except OSError:
             data, fds = b"", []
+        for fd in fds:
+            os.set_inheritable(fd, False)  # recv_fds drops the flag that would have said so
         self._fds += fds
         if not data:
             self.close()
             return
         self._in += data
-        try:
-            self._decode()
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            self.send(message(Refused("protocol", f"malformed request: {type(error).__name__}").reply))
-            self.close()
+        self._decode()
 
     def _decode(self) -> None:
         while len(self._in) >= HEADER.size and self.sock.fileno() >= 0:

@@ -1,4 +1,4 @@
-"""How much memory each box holds, read from /proc in one pass: for boxes that no memory controller limits.
+"""What each box holds and writes, read from /proc in one pass: for limits that no controller of the kernel holds.
 
 A process belongs to the box whose init is its nearest ancestor. The kernel gives orphans of a pid namespace to its
 pid 1, so forking twice does not leave the box. Figures come in two grades. The cheap one (`/proc/PID/status`) counts a
@@ -20,13 +20,14 @@ from paddock import limits
 from paddock.errors import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
 _FDS_PER_BOX: Final = limits.OPEN_FILES  # one process with every descriptor open is read whole; a swarm of them is not
 _NOTHING: Final[Mapping[int, int]] = MappingProxyType({})
 
-_STATUS_OWN: Final = (b"RssAnon:", b"VmSwap:")
+_TABLES: Final = (b"VmPTE:",)  # page tables: reading through empty memory makes gigabytes of them
+_STATUS_OWN: Final = (b"RssAnon:", b"VmSwap:", *_TABLES)
 _STATUS_SHARED: Final = (b"RssShmem:",)
 _ROLLUP_OWN: Final = (b"Pss_Anon:", b"SwapPss:")
 _ROLLUP_SHARED: Final = (b"Pss_Shmem:",)
@@ -83,6 +84,34 @@ def disk_free(path: Path) -> int:
     return figures.f_bavail * figures.f_frsize
 
 
+def files_free(path: Path) -> int | None:
+    """Files an ordinary user can still make there; None where only space bounds them, as on btrfs."""
+    figures = os.statvfs(path)
+    return figures.f_favail if figures.f_files else None
+
+
+def unlinked_of(init_pids: Iterable[int], below: tuple[str, ...], proc_root: str = "/proc") -> dict[int, int]:
+    """Disk space per init of files that have no name any more and are open under `below`, as the box names them."""
+    members = _members(set(init_pids), _processes(proc_root), proc_root)
+    return {
+        init: _held_by_descriptors([f"{proc_root}/{pid}" for pid in own], _is_unlinked(below))
+        for init, own in members.items()
+    }
+
+
+def written_of(init_pids: Iterable[int], proc_root: str = "/proc") -> dict[int, int]:
+    """Bytes sent to disks per init: of its living processes and of all those they have waited for."""
+    members = _members(set(init_pids), _processes(proc_root), proc_root)
+    return {init: sum(_written(pid, proc_root) for pid in own) for init, own in members.items()}
+
+
+def _written(pid: int, proc_root: str) -> int:
+    for line in (_read(f"{proc_root}/{pid}/io") or b"").splitlines():
+        if line.startswith(b"write_bytes:"):
+            return int(line.split()[1])
+    return 0  # gone, or closed to us, as an init is to an ordinary user
+
+
 def _processes(proc_root: str) -> dict[int, _Process]:
     found = {}
     for name in os.listdir(proc_root):
@@ -131,12 +160,12 @@ def _home(pid: int, processes: dict[int, _Process], home: dict[int, int], proc_r
 
 def _memory(members: dict[int, _Process], within: int, proc_root: str) -> int:
     views = [_view(pid, process, proc_root) for pid, process in members.items()]
-    cheap = _total([_status(view) for view in views], _held_by_descriptors(views))
+    cheap = _total([_status(view) for view in views], _held_by_descriptors(views, _is_memfd))
     if cheap <= within:
         return cheap
     # Threads can have descriptor tables of their own; looking at each is for boxes that are worth the time.
     threads = [f"{proc_root}/{pid}/task/{tid}" for pid in members for tid in _list(f"{proc_root}/{pid}/task")]
-    return _total([_rollup(view) or _status(view) for view in views], _held_by_descriptors(threads))
+    return _total([_rollup(view) or _status(view) for view in views], _held_by_descriptors(threads, _is_memfd))
 
 
 def _view(pid: int, process: _Process, proc_root: str) -> str:
@@ -162,32 +191,41 @@ def _rollup(view: str) -> tuple[int, int] | None:
     data = _read(f"{view}/smaps_rollup")
     if not data or b"Pss_Anon:" not in data:
         return None
-    return _sum(data, _ROLLUP_OWN), _sum(data, _ROLLUP_SHARED)
+    tables = _sum(_read(f"{view}/status") or b"", _TABLES)
+    return _sum(data, _ROLLUP_OWN) + tables, _sum(data, _ROLLUP_SHARED)
 
 
 def _sum(data: bytes, keys: tuple[bytes, ...]) -> int:
     return sum(int(line.split()[1]) * 1024 for line in data.splitlines() if line.startswith(keys))
 
 
-def _held_by_descriptors(views: list[str]) -> int:
+def _held_by_descriptors(views: list[str], counts: Callable[[str], bool]) -> int:
     sizes: dict[tuple[int, int], int] = {}
     budget = _FDS_PER_BOX
     for view in views:
         names = _list(f"{view}/fd")[:budget]
         budget -= len(names)
         for name in names:
-            _add_memfd(f"{view}/fd/{name}", sizes)
+            _add(f"{view}/fd/{name}", sizes, counts)
     return sum(sizes.values())
 
 
-def _add_memfd(path: str, sizes: dict[tuple[int, int], int]) -> None:
+def _add(path: str, sizes: dict[tuple[int, int], int], counts: Callable[[str], bool]) -> None:
     # Nothing else is touched: stat of a file on a dead network file system would hang the watch.
     try:
-        if os.readlink(path).startswith("/memfd:"):
+        if counts(os.readlink(path)):
             status = os.stat(path)
             sizes[status.st_dev, status.st_ino] = status.st_blocks * 512
     except OSError:
         return
+
+
+def _is_memfd(name: str) -> bool:
+    return name.startswith("/memfd:")
+
+
+def _is_unlinked(below: tuple[str, ...]) -> Callable[[str], bool]:
+    return lambda name: name.endswith(" (deleted)") and name.startswith(below)
 
 
 def _list(path: str) -> list[str]:

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 from typing import TYPE_CHECKING
 
 from paddock import limits, text
+from paddock.engines.process import plan
 from paddock.errors import Unavailable
-from paddock.model import LimitReport, Limits
+from paddock.model import Enforcement, LimitReport, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from paddock.engines.base import Placement
+    from paddock.engines.process.box_cgroup import BoxCgroup, Controller
     from paddock.engines.process.cgroups import Cgroups
     from paddock.model import BoxId
 
 log = logging.getLogger(__name__)
+_MEMORY_NOTES = {
+    Enforcement.PER_PROCESS: "the kernel holds it for one process; the box is ended when all together hold more",
+    Enforcement.WATCHED: "the box is ended when its processes together hold more",
+}
 
 
 def memory_bytes(wanted: Limits) -> int:
@@ -37,8 +44,22 @@ class Bounds:
     def __repr__(self) -> str:
         return f"<Bounds by {', '.join(self._cgroups.parents) or 'rlimits and watch'}>"
 
+    def has_cgroups(self) -> bool:
+        return bool(self._cgroups.parents)
+
     def holds_memory(self) -> bool:
+        """Of a box that is started now."""
         return "memory" in self._cgroups.parents
+
+    def held(self, placement: Placement) -> frozenset[Controller]:
+        """The controllers that count a running box: a daemon before us may have had others than we have."""
+        group = self._group(placement)
+        return frozenset(name for part in group.groups for name in part.controllers) if group else frozenset()
+
+    def killed(self, placement: Placement) -> str:
+        """What the kernel did to a running box at its memory limit, in the words of a reason; empty for nothing."""
+        group = self._group(placement)
+        return _reason(placement, group.events() if group else 0)
 
     def attach(self, placement: Placement, pid: int) -> None:
         """Before the box runs anything; pids need no cgroup, because RLIMIT_NPROC counts per box."""
@@ -50,7 +71,7 @@ class Bounds:
 
     def remove(self, placement: Placement) -> str:
         """After the box ended. Waits for processes that are still dying: call it in a thread."""
-        group = self._cgroups.adopt(placement.id) if self._cgroups.parents else None
+        group = self._group(placement)
         if group is None:
             return ""
         killed = group.events()
@@ -58,9 +79,10 @@ class Bounds:
             group.remove()
         except Unavailable as error:
             log.warning("%s", error)
-        if not killed:
-            return ""
-        return f"memory limit: {killed} of its processes went over {text.size(memory_bytes(placement.spec.limits))}"
+        return _reason(placement, killed)
+
+    def _group(self, placement: Placement) -> BoxCgroup | None:
+        return self._cgroups.adopt(placement.id) if self._cgroups.parents else None
 
     def sweep(self, alive: Collection[BoxId]) -> list[str]:
         """Remove the cgroups of every box of ours that is not alive, with whatever still runs there."""
@@ -79,21 +101,21 @@ class Bounds:
 
     def report(self, placement: Placement, *, running: bool) -> tuple[LimitReport, ...]:
         wanted = placement.spec.limits
-        held = self._cgroups.describe(wanted)
+        have = self.held(placement) if running else frozenset(self._cgroups.parents)
+        held = self._cgroups.describe(wanted, have)
         cpus = f"{wanted.cpus:g}" if wanted.cpus else "all"
-        disk = wanted.disk_bytes or limits.DISK_BYTES_DEFAULT
         return (
             LimitReport(
                 name="memory",
                 value=text.size(memory_bytes(wanted)),
                 enforcement=held["memory"],
-                note=self._memory_note(placement, running=running),
+                note=_MEMORY_NOTES.get(held["memory"], self.killed(placement) if running else ""),
             ),
-            LimitReport(name="cpus", value=cpus, enforcement=held["cpus"], note=self._cpu_note(wanted)),
-            LimitReport(name="pids", value=str(wanted.pids or limits.PIDS_DEFAULT), enforcement=held["pids"]),
+            LimitReport(name="cpus", value=cpus, enforcement=held["cpus"], note=self._cpu_note(wanted, have)),
+            LimitReport(name="pids", value=str(_pids(wanted)), enforcement=held["pids"]),
             LimitReport(
                 name="disk",
-                value=text.size(disk),
+                value=text.size(wanted.disk_bytes or limits.DISK_BYTES_DEFAULT),
                 enforcement=held["disk"],
                 note="the kernel holds it for one file; the box is ended when all it wrote is more",
             ),
@@ -104,14 +126,19 @@ class Bounds:
             ),
         )
 
-    def _memory_note(self, placement: Placement, *, running: bool) -> str:
-        if not self.holds_memory():
-            return "the kernel holds it for one process; the box is ended when all of them together hold more"
-        group = self._cgroups.adopt(placement.id) if running else None
-        killed = group.events() if group else 0
-        return f"{killed} processes were ended at it" if killed else ""
-
-    def _cpu_note(self, wanted: Limits) -> str:
-        if wanted.cpus is None or "cpu" in self._cgroups.parents:
+    def _cpu_note(self, wanted: Limits, have: frozenset[Controller]) -> str:
+        if wanted.cpus is None or "cpu" in have:
             return ""
-        return f"--cpus is not enforced here: {self._cgroups.reasons.get('cpu', 'no cpu controller')}"
+        why = self._cgroups.reasons.get("cpu", "the box was started without a cpu controller")
+        return f"--cpus is not enforced here: {why}"
+
+
+def _pids(wanted: Limits) -> int:
+    return plan.within(resource.RLIMIT_NPROC, wanted.pids or limits.PIDS_DEFAULT)
+
+
+def _reason(placement: Placement, killed: int) -> str:
+    if not killed:
+        return ""
+    allowed = text.size(memory_bytes(placement.spec.limits))
+    return f"memory limit: {killed} of its processes ended when the box went over {allowed}"

@@ -56,7 +56,7 @@ class BoxCgroup:
     def kill(self) -> None:
         """Kill every process in it and wait until there is none; nothing can be started in it afterwards."""
         for group in self._with("pids"):
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):  # gone already
                 write(group.path / "pids.max", "0")  # a fork bomb must not outrun us
         for group in self.groups:
             deadline = time.monotonic() + _PATIENCE_S
@@ -146,7 +146,9 @@ def _kill_once(group: Group) -> bool:
         elif pids:
             for start in range(0, len(pids), _KILL_BATCH):
                 _kill_members(group.path, pids[start : start + _KILL_BATCH])
-    except FileNotFoundError:
+    except OSError as error:
+        if error.errno not in {errno.ENOENT, errno.ENODEV}:
+            raise failed("kill", group.path, error) from error
         return False
     return bool(pids)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal
@@ -35,7 +36,7 @@ class Tree:
     own: Path
 
     def counts(self, controller: str, cgroup: Path) -> bool:
-        """Whether the controller is at work in a cgroup of this tree: in v1 always, in v2 if its parent enabled it."""
+        """Whether the controller is at work in a cgroup of this tree: v1 always, v2 where the parent enabled it."""
         if self.version == 1:
             return True
         try:
@@ -74,20 +75,23 @@ def _text(file: Path) -> str:
 def _memberships(text: str) -> dict[str, PurePosixPath]:
     """Controller to path; the key of the v2 tree is the empty word (cgroups(7))."""
     paths = {}
-    for line in text.splitlines():
+    for line in text.removesuffix("\n").split("\n"):
         _, controllers, path = line.split(":", 2)
         paths.update(dict.fromkeys(controllers.split(","), PurePosixPath(path)))
     return paths
 
 
 def _mounts(text: str) -> list[_Mount]:
-    """The cgroup mounts of a mountinfo file (proc(5)); the optional fields in the middle vary in number."""
+    """The cgroup mounts of a mountinfo file (proc(5)); the optional fields in the middle vary in number.
+
+    Any user can choose a mount point, so lines and words end where the kernel ends them, not at every blank of Unicode.
+    """
     mounts = []
-    for line in text.splitlines():
+    for line in text.removesuffix("\n").split("\n"):
         fields, _, tail = line.partition(" - ")
         kind, _, options = tail.split(" ", 2)
         if kind in {"cgroup", "cgroup2"}:
-            root, point = (_unescaped(word) for word in fields.split()[3:5])
+            root, point = (_unescaped(word) for word in fields.split(" ")[3:5])
             version: Version = 1 if kind == "cgroup" else 2
             found = frozenset(options.split(","))
             mounts.append(_Mount(version=version, root=PurePosixPath(root), point=Path(point), options=found))
@@ -95,9 +99,7 @@ def _mounts(text: str) -> list[_Mount]:
 
 
 def _unescaped(word: str) -> str:
-    for code, plain in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
-        word = word.replace(code, plain)
-    return word
+    return re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), word)
 
 
 def _beneath(mount: _Mount, path: PurePosixPath) -> Path | None:

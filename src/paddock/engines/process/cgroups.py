@@ -23,7 +23,7 @@ from paddock.limits import MIB
 from paddock.model import BoxId, Enforcement, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 CONTROLLERS: Final[tuple[Controller, ...]] = ("memory", "pids", "cpu")
 
@@ -75,12 +75,17 @@ class Cgroups:
                 groups[path] = Group(version=tree.version, path=path, controllers=names)
         return {box_id: BoxCgroup(box_id=box_id, groups=tuple(groups.values())) for box_id, groups in found.items()}
 
-    def describe(self, wanted: Limits) -> dict[str, Enforcement]:
-        """Who holds each limit of a box made here; a default counts as wanted where limits.py has one."""
+    def describe(self, wanted: Limits, have: Collection[Controller] | None = None) -> dict[str, Enforcement]:
+        """Who holds each limit of a box made here, or of one that these controllers count.
+
+        A default counts as wanted where limits.py has one.
+        """
+        have = self.parents if have is None else have
         # RLIMIT_NPROC counts per box because each has a user namespace of its own: the kernel holds it either way.
+        without = Enforcement.PER_PROCESS if wanted.memory_bytes else Enforcement.WATCHED
         return {
-            "memory": Enforcement.KERNEL if "memory" in self.parents else Enforcement.PER_PROCESS,
-            "cpus": Enforcement.KERNEL if wanted.cpus and "cpu" in self.parents else Enforcement.NONE,
+            "memory": Enforcement.KERNEL if "memory" in have else without,
+            "cpus": Enforcement.KERNEL if wanted.cpus and "cpu" in have else Enforcement.NONE,
             "pids": Enforcement.KERNEL,
             "disk": Enforcement.WATCHED,
             "wall": Enforcement.WATCHED if wanted.wall_s else Enforcement.NONE,

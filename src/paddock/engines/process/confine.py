@@ -20,6 +20,7 @@ import socket
 import struct
 import time
 
+from paddock.engines.guest.wire import receive_fds
 from paddock.engines.process import kernel, landlock, mounting, seccomp
 
 TYPE_CHECKING = False
@@ -61,7 +62,7 @@ def enter(channel: socket.socket, listener: int, kit: Kit) -> None:
     marks: list[tuple[str, float]] = []
     step = "plan"
     try:
-        data, trees, flags, _ = socket.recv_fds(channel, PLAN_BYTES, MAX_TREES)
+        data, trees, flags = receive_fds(channel, PLAN_BYTES, MAX_TREES)
         if not data or flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
             os._exit(0)  # the daemon went away or changed its mind
         plan = json.loads(data)
@@ -77,6 +78,8 @@ def enter(channel: socket.socket, listener: int, kit: Kit) -> None:
         gc.collect()
         gc.freeze()
         channel.send(json.dumps({"ok": True, "marks": marks}).encode())
+        if channel.recv(16) != b"go":
+            os._exit(0)  # the daemon went away before we were in our cgroup
     except BaseException as error:  # noqa: BLE001  whatever it is, the box must not come up
         _report(channel, step, error)
         os._exit(71)

@@ -13,7 +13,7 @@ import struct
 import time
 from typing import TYPE_CHECKING
 
-from paddock import codec, fs, limits, proc
+from paddock import fs, limits, proc
 from paddock.engines.process import bounds, etc, kernel, shims, toolchains
 from paddock.engines.process import plan as plans
 from paddock.engines.process.warm import DIED, Launcher, readable
@@ -22,7 +22,7 @@ from paddock.model import Evidence
 from paddock.watch import WatchedBox
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from paddock.engines.base import Placement
     from paddock.engines.process.plan import MountOp, Plan
@@ -34,8 +34,11 @@ SOCKET = "init.sock"
 _SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 _PLAN_BYTES = 1 << 20
 _TOOLCHAINS_FRESH_S = 5.0
+_VIEW_FRESH_S = 1.0
+_BACKLOG = 64
 _ID_MAPS_KEPT = 64
 _BACKLOG = 512  # connections init has not taken yet: commands that start in one box at the same moment
+_OWN_TIMER_S = 1.0
 
 
 class ProcessHandle:
@@ -48,9 +51,6 @@ class ProcessHandle:
 
     def __repr__(self) -> str:
         return f"<ProcessHandle {self._placement.spec.name} pid {self.evidence.pid}>"
-
-    def connect(self) -> socket.socket:
-        return fs.connect_unix(run_directory(self._placement), SOCKET)
 
     def kill(self) -> None:
         try:
@@ -77,64 +77,76 @@ class ProcessEngine:
         self._toolchains: dict[tuple[str, str], tuple[float, toolchains.Toolchains]] = {}
         self._id_maps: dict[tuple[int, ...], int] = {}
         self._id_maps_kept = min(_ID_MAPS_KEPT, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 16)
+        self._viewed: tuple[float, str, str] | None = None
 
     def __repr__(self) -> str:
         return f"<ProcessEngine for uid {self._uid}>"
 
     # -- start ---------------------------------------------------------------------------------------------------------
 
-    async def start(self, placement: Placement) -> ProcessHandle:
-        self._prepare_storage(placement)
-        plan = self._plan(placement)
+    async def start(self, placement: Placement, listening: Callable[[], None] | None = None) -> ProcessHandle:
+        await self._prepare_storage(placement)
         with fs.bind_unix(run_directory(placement), SOCKET) as listener:
             listener.listen(_BACKLOG)
             try:
-                return await self._start(placement, plan, listener)
+                if listening:
+                    listening()
+                return await self._start(placement, listener)
             except BaseException:
                 _unlink(f"{run_directory(placement)}/{SOCKET}")
                 raise
 
-    async def _start(self, placement: Placement, plan: Plan, listener: socket.socket) -> ProcessHandle:
+    async def _start(self, placement: Placement, listener: socket.socket) -> ProcessHandle:
         try:
-            return await self._attempt(placement, plan, listener)
+            return await self._attempt(placement, listener)
         except Unavailable as error:
             if error.code != DIED:
                 raise
-            return await self._attempt(placement, plan, listener)  # what it may have cloned ended with our socket
+            return await self._attempt(placement, listener)  # what it may have cloned ended with our socket
 
-    async def _attempt(self, placement: Placement, plan: Plan, listener: socket.socket) -> ProcessHandle:
+    async def _attempt(self, placement: Placement, listener: socket.socket) -> ProcessHandle:
+        """The launcher clones while we make the plan; the process waits for it, as do commands sent to its socket."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
             with theirs:
-                ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _PLAN_BYTES)
-                ours.setblocking(False)
-                pid = await self._launcher.clone(*self._maps(placement), theirs.fileno(), listener.fileno())
-            pidfd = os.pidfd_open(pid)
-            try:
-                handle = ProcessHandle(placement, _evidence(pid), pidfd)
-            except BaseException:
-                os.close(pidfd)
-                raise
-            # Moving a process between cgroups waits for readers all over the machine: build the box meanwhile.
-            attaching = asyncio.ensure_future(asyncio.to_thread(self._bounds.attach, placement, pid))
-            try:
-                await self._confine(ours, plan, placement)
-                await asyncio.shield(attaching)
-            except BaseException:
-                handle.kill()
-                handle.close()
-                await asyncio.wait({attaching})
-                await asyncio.to_thread(self._bounds.remove, placement)
-                raise
+                clone = self._launcher.clone(*self._maps(placement), theirs.fileno(), listener.fileno())
+                made = await asyncio.gather(clone, self._send_plan(ours, placement), return_exceptions=True)
+            if isinstance(made[0], BaseException):
+                raise made[0]
+            return await self._settle(placement, made[0], ours, made[1])
+
+    async def _settle(
+        self, placement: Placement, pid: int, channel: socket.socket, planned: BaseException | None
+    ) -> ProcessHandle:
+        pidfd = os.pidfd_open(pid)
+        try:
+            handle = ProcessHandle(placement, _evidence(pid), pidfd)
+        except BaseException:
+            os.close(pidfd)
+            raise
+        # Moving a process between cgroups waits for readers all over the machine: it builds itself meanwhile.
+        attaching = asyncio.ensure_future(asyncio.to_thread(self._bounds.attach, placement, pid))
+        try:
+            if planned is not None:
+                raise planned
+            await _ready(channel)
+            await asyncio.shield(attaching)
+            channel.send(b"go")  # it runs nothing before it is in its cgroup
+        except BaseException:
+            handle.kill()
+            handle.close()
+            await asyncio.wait({attaching})
+            await asyncio.to_thread(self._bounds.remove, placement)
+            raise
         return handle
 
-    def _prepare_storage(self, placement: Placement) -> None:
+    async def _prepare_storage(self, placement: Placement) -> None:
         """Home and journals stay from run to run, /tmp does not."""
         for name in ("home", "run", "journal"):
             _make_directory(f"{placement.directory}/{name}")
         temporary = f"{placement.directory}/tmp"
         if not _make_directory(temporary):
-            fs.remove_tree(temporary)
+            await asyncio.to_thread(fs.remove_tree, temporary)  # a box may have left a million files there
             _make_directory(temporary)
         os.chmod(temporary, 0o1777)  # beneath a 0700 directory
 
@@ -142,11 +154,11 @@ class ProcessEngine:
         return plans.make(placement.spec, self._ground(placement))
 
     def _ground(self, placement: Placement) -> plans.Ground:
-        shared = f"{self._state_dir}/view"
         uid, gid = (BOX_ID, BOX_ID) if self._is_root else (self._uid, self._gid)
+        shared_etc, shared_shims = self._view(uid, gid)
         return plans.Ground(
-            etc=etc.prepare(f"{shared}/etc", uid=uid, gid=gid, shell=default_shell()),
-            shims=shims.prepare(f"{shared}/shims"),
+            etc=shared_etc,
+            shims=shared_shims,
             storage=placement.directory,
             toolchains=self._find_toolchains(placement.spec.caller_path, placement.spec.caller_home),
             uid=uid,
@@ -155,6 +167,14 @@ class ProcessEngine:
             memory_bytes=bounds.memory_bytes(placement.spec.limits),
             memory_by_kernel=self._bounds.holds_memory(),
         )
+
+    def _view(self, uid: int, gid: int) -> tuple[str, str]:
+        """What all boxes share; looking whether the host's /etc changed once a second is enough."""
+        now = time.monotonic()
+        if self._viewed is None or now - self._viewed[0] > _VIEW_FRESH_S or not os.path.isdir(self._viewed[1]):
+            etc_dir = etc.prepare(f"{self._state_dir}/view/etc", uid=uid, gid=gid, shell=default_shell())
+            self._viewed = (now, etc_dir, shims.prepare(f"{self._state_dir}/view/shims"))
+        return self._viewed[1:]
 
     def _find_toolchains(self, path: str, home: str) -> toolchains.Toolchains:
         found = self._toolchains.get((path, home))
@@ -168,22 +188,16 @@ class ProcessEngine:
         subordinate = FIRST_SUBORDINATE_ID + placement.index
         return f"0 {subordinate} 1", f"0 {subordinate} 1"
 
-    async def _confine(self, channel: socket.socket, plan: Plan, placement: Placement) -> None:
+    async def _send_plan(self, channel: socket.socket, placement: Placement) -> None:
+        plan = self._plan(placement)
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _PLAN_BYTES)
+        channel.setblocking(False)
         trees = await self._open_trees(plan, placement) if self._is_root else []
         try:
-            socket.send_fds(channel, [json.dumps(codec.to_wire(plan)).encode()], trees)
+            socket.send_fds(channel, [plan.encode()], trees)
         finally:
             for fd in trees:
                 os.close(fd)
-        try:
-            await asyncio.wait_for(readable(channel), limits.START_TIMEOUT_S)
-            reply = json.loads(channel.recv(_PLAN_BYTES) or b"{}")
-        except TimeoutError:
-            reply = {"error": f"no answer in {limits.START_TIMEOUT_S:.0f} s", "step": "start"}
-        except (OSError, ValueError) as error:
-            reply = {"error": str(error), "step": "start"}
-        if reply.get("ok") is not True:
-            raise _failed(reply)
 
     # -- a root caller opens the trees: the box's uid could not walk to them -------------------------------------------
 
@@ -210,6 +224,9 @@ class ProcessEngine:
             subordinate = FIRST_SUBORDINATE_ID + index
             self._id_maps[key] = await self._launcher.id_map(*(_swap(number, subordinate) for number in owner))
         return self._id_maps[key]
+
+    def connect(self, placement: Placement) -> socket.socket:
+        return fs.connect_unix(run_directory(placement), SOCKET)
 
     # -- find again, clean up ------------------------------------------------------------------------------------------
 
@@ -268,17 +285,22 @@ class ProcessEngine:
             **found.env,
         }
 
+    def killed(self, placement: Placement) -> str:
+        return self._bounds.killed(placement)
+
     def limits(self, placement: Placement, *, running: bool) -> tuple[LimitReport, ...]:
         return self._bounds.report(placement, running=running)
 
     def watched(self, placement: Placement, evidence: Evidence) -> WatchedBox:
         wanted = placement.spec.limits
         age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - evidence.start_ticks / os.sysconf("SC_CLK_TCK")
-        left_s = wanted.wall_s - age_s if wanted.wall_s else None
+        # The one command of an ephemeral box has a timer of its own, which lets its last output through.
+        grace_s = _OWN_TIMER_S if placement.spec.ephemeral else 0.0
+        left_s = wanted.wall_s + grace_s - age_s if wanted.wall_s else None
         return WatchedBox(
             id=placement.id,
             init_pid=evidence.pid,
-            memory_bytes=None if self._bounds.holds_memory() else bounds.memory_bytes(wanted),
+            memory_bytes=None if "memory" in self._bounds.held(placement) else bounds.memory_bytes(wanted),
             disk_bytes=wanted.disk_bytes or limits.DISK_BYTES_DEFAULT,
             paths=(placement.directory,),
             deadline_s=time.monotonic() + left_s if left_s is not None else None,
@@ -304,6 +326,19 @@ def _unlink(path: str) -> None:
         os.unlink(path)
     except FileNotFoundError:
         pass
+
+
+async def _ready(channel: socket.socket) -> None:
+    """Wait for the box's own word that it is confined."""
+    try:
+        await asyncio.wait_for(readable(channel), limits.START_TIMEOUT_S)
+        reply = json.loads(channel.recv(_PLAN_BYTES) or b"{}")
+    except TimeoutError:
+        reply = {"error": f"no answer in {limits.START_TIMEOUT_S:.0f} s"}
+    except (OSError, ValueError) as error:
+        reply = {"error": str(error)}
+    if reply.get("ok") is not True:
+        raise _failed(reply)
 
 
 def run_directory(placement: Placement) -> str:

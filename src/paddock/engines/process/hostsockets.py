@@ -1,9 +1,8 @@
 """Unix sockets of the host that lie in a directory a box will see.
 
 A socket is authority: connecting needs no write access, and a read-only mount does not stop it. The kernel's table
-names the bound ones; it gives the name used at bind, so a relative name, or one that meant something to its process
-alone (/proc/self/...), makes us walk the directory. Our own sockets are named so too (fs/sockets.py), one for each
-running box, and lie where no box looks: they do not count.
+names the bound ones, but only those of our network namespace, and by the name used at bind. So the upper part of every
+directory is looked through in any case, and all of it while a socket is bound whose name does not say where it lies.
 """
 
 from __future__ import annotations
@@ -12,48 +11,64 @@ import os
 import re
 import stat
 
-from paddock.limits import SOCKET_SCAN_ENTRIES
+from paddock.limits import SOCKET_LOOK_ENTRIES, SOCKET_SCAN_ENTRIES
 
-_OURS = re.compile(r"/proc/self/fd/\d+/(init|daemon)\.sock\Z")
-
-
-def beneath(directory: str, table: str = "/proc/net/unix") -> list[str]:
-    """Paths of sockets at or below `directory` (already resolved)."""
-    absolute, relative = _bound(table)
-    prefix = directory.rstrip("/") + "/"
-    found = {path for path in (_real(name) for name in absolute) if path.startswith(prefix) and _is_socket(path)}
-    if relative:
-        found.update(_walk(directory))
-    return sorted(found)
+TABLE = "/proc/net/unix"
+_ROW = re.compile(r"[0-9a-f]+: \S+ \S+ \S+ \S+ \S+ +\d+(?: (.+))?\Z", re.DOTALL)
 
 
-def _bound(table: str) -> tuple[list[str], bool]:
-    absolute: list[str] = []
-    relative = False
-    try:
-        with open(table, encoding="utf-8", errors="surrogateescape") as file:
-            lines = file.read().splitlines()[1:]
-    except OSError:
-        return [], True  # no table: look for ourselves
-    for line in lines:
-        fields = line.split(None, 7)
-        if len(fields) < 8 or fields[7].startswith("@"):
-            continue
-        if _OURS.match(fields[7]):
-            continue
-        if fields[7].startswith("/") and not fields[7].startswith("/proc/"):
-            absolute.append(fields[7])
+class Bound:
+    """The table, read once for all directories of a box; sockets below `ours` are not looked at."""
+
+    def __init__(self, table: str = TABLE, ours: str = "") -> None:
+        self._names: list[str] = []
+        self._unplaced = False
+        self._parents: dict[str, str] = {}
+        try:
+            with open(table, encoding="utf-8", errors="surrogateescape") as file:
+                lines = file.read().removesuffix("\n").split("\n")[1:]
+        except OSError:
+            self._unplaced = True  # no table: look for ourselves
+            return
+        for line in lines:
+            row = _ROW.match(line)
+            if row is None:  # part of a name that holds a line feed
+                self._unplaced = True
+            elif row[1] and not row[1].startswith("@") and not (ours and row[1].startswith(ours)):
+                self._place(row[1])
+
+    def __repr__(self) -> str:
+        return f"<Bound {len(self._names)} names{', and some without a place' if self._unplaced else ''}>"
+
+    def listed(self, directory: str) -> set[str]:
+        """Sockets at or below `directory` (already resolved) that the table places there."""
+        prefix = directory.rstrip("/") + "/"
+        return {path for path in map(self._real, self._names) if path.startswith(prefix) and _is_socket(path)}
+
+    def beneath(self, directory: str) -> list[str]:
+        """Sockets at or below `directory` (already resolved)."""
+        most = SOCKET_SCAN_ENTRIES if self._unplaced else SOCKET_LOOK_ENTRIES
+        return sorted(self.listed(directory) | _look(directory, most))
+
+    def _place(self, name: str) -> None:
+        if name.startswith("/") and not name.startswith("/proc/"):
+            self._names.append(name)
         else:
-            relative = True
-    return absolute, relative
+            self._unplaced = True  # relative to a directory, or through a descriptor, of the process that bound it
+
+    def _real(self, name: str) -> str:
+        parent, _, base = name.rpartition("/")
+        if parent not in self._parents:
+            try:
+                self._parents[parent] = os.path.realpath(parent or "/")
+            except OSError:  # removed while we look: nobody can reach it by that name
+                self._parents[parent] = parent
+        return os.path.join(self._parents[parent], base)
 
 
-def _real(name: str) -> str:
-    parent, _, base = name.rpartition("/")
-    try:
-        return os.path.join(os.path.realpath(parent or "/"), base)
-    except OSError:  # a link on the way went while it was read
-        return name
+def beneath(directory: str, table: str = TABLE) -> list[str]:
+    """Paths of sockets at or below `directory` (already resolved)."""
+    return Bound(table).beneath(directory)
 
 
 def _is_socket(path: str) -> bool:
@@ -63,20 +78,25 @@ def _is_socket(path: str) -> bool:
         return False
 
 
-def _walk(directory: str) -> list[str]:
-    found: list[str] = []
-    pending = [directory]
-    seen = 0
-    while pending and seen < SOCKET_SCAN_ENTRIES:
-        try:
-            entries = os.scandir(pending.pop())
-        except OSError:
-            continue
-        with entries:
-            for entry in entries:
-                seen += 1
-                if entry.is_dir(follow_symlinks=False):
-                    pending.append(entry.path)
-                elif not entry.is_file(follow_symlinks=False) and _is_socket(entry.path):
-                    found.append(entry.path)
+def _look(directory: str, most: int) -> set[str]:
+    """Sockets among the first `most` entries, nearest to the top first."""
+    found: set[str] = set()
+    level = [directory]
+    while level:
+        below: list[str] = []
+        for place in level:
+            try:
+                entries = os.scandir(place)
+            except OSError:
+                continue
+            with entries:
+                for entry in entries:
+                    most -= 1
+                    if entry.is_dir(follow_symlinks=False):
+                        below.append(entry.path)
+                    elif not entry.is_file(follow_symlinks=False) and _is_socket(entry.path):
+                        found.add(entry.path)
+            if most <= 0:
+                return found
+        level = below
     return found

@@ -15,7 +15,8 @@ _NUMBERS = {
     "x86_64": {"clone": 56, "pivot_root": 155, "keyctl": 250, "setresuid": 117, "setresgid": 119, "capset": 126},
     "aarch64": {"clone": 220, "pivot_root": 41, "keyctl": 219, "setresuid": 147, "setresgid": 149, "capset": 91},
 }
-_OPEN_TREE, _MOVE_MOUNT, _CLOSE_RANGE, _MOUNT_SETATTR = 428, 429, 436, 442
+_OPEN_TREE, _MOVE_MOUNT, _CLOSE_RANGE, _OPENAT2, _MOUNT_SETATTR = 428, 429, 436, 437, 442
+_RESOLVE_STRICTLY = 0x02 | 0x04 | 0x08  # no magic links, no symlinks, beneath
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000
@@ -193,6 +194,13 @@ def set_mount(fd: int, attributes: int, *, recursive: bool = True, userns: int =
 def move_mount(fd: int, target_fd: int) -> None:
     flags = _MOVE_FROM_EMPTY | _MOVE_TO_EMPTY
     _check(_libc.syscall(_MOVE_MOUNT, fd, b"", target_fd, b"", flags), "move_mount")
+
+
+def open_beneath(root: int, path: str) -> int:
+    """O_PATH of what exists at `path` below `root` without a symlink on the way; -1 when it is not that simple."""
+    how = struct.pack("=QQQ", os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, 0, _RESOLVE_STRICTLY)
+    fd: int = _libc.syscall(_OPENAT2, root, os.fsencode(path).lstrip(b"/") or b".", how, len(how))
+    return fd
 
 
 def pivot_root_here() -> None:

@@ -15,6 +15,7 @@ import socket
 import sys
 
 from paddock.engines.guest import init
+from paddock.engines.guest.wire import receive_fds
 from paddock.engines.process import confine, kernel, landlock, seccomp
 
 MESSAGE_BYTES = 64 * 1024
@@ -40,7 +41,7 @@ def main() -> None:
 
 def _serve(control: socket.socket, kit: confine.Kit) -> None:
     while True:
-        data, fds, _, _ = socket.recv_fds(control, MESSAGE_BYTES, MAX_FDS)
+        data, fds, _ = receive_fds(control, MESSAGE_BYTES, MAX_FDS)
         if not data:  # the daemon is gone; boxes stay
             os._exit(0)
         try:

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    Operation = dict[str, Any]  # one of plan.MountOp, as JSON
+    Operation = dict[str, Any]  # one of plan.MountOp, as JSON; what is empty there is missing here
 
 ROOT = "/tmp"  # any directory that exists everywhere: the new root covers it until the pivot
 _EMPTY_FILE, _EMPTY_DIR = ".paddock-empty", ".paddock-void"
@@ -79,7 +79,7 @@ def _check_identity(fd: int, operation: Operation) -> None:
 def _tmpfs(root: int, operation: Operation, _source: int) -> None:
     target = _walk(root, operation["target"], directory=True)
     flags = _BASE | (kernel.MS_NOEXEC if operation["noexec"] else 0)
-    if operation["devices"]:
+    if operation.get("devices"):
         flags &= ~kernel.MS_NODEV
     kernel.mount("tmpfs", f"/proc/self/fd/{target}", "tmpfs", flags, operation["options"])
     os.close(target)
@@ -88,13 +88,13 @@ def _tmpfs(root: int, operation: Operation, _source: int) -> None:
 def _filesystem(root: int, operation: Operation, _source: int) -> None:
     target = _walk(root, operation["target"], directory=True)
     flags = kernel.MS_NOSUID | kernel.MS_NOEXEC | (kernel.MS_NODEV if operation["op"] == "proc" else 0)
-    kernel.mount(operation["op"], f"/proc/self/fd/{target}", operation["op"], flags, operation["options"])
+    kernel.mount(operation["op"], f"/proc/self/fd/{target}", operation["op"], flags, operation.get("options", ""))
     os.close(target)
 
 
 def _directory(root: int, operation: Operation, _source: int) -> None:
     fd = _walk(root, operation["target"], directory=True)
-    if operation["mode"] is not None:
+    if operation.get("mode"):
         os.chmod(f"/proc/self/fd/{fd}", operation["mode"])
     os.close(fd)
 
@@ -147,13 +147,17 @@ def _find(root: int, operation: Operation) -> int:
     try:
         return _walk(root, operation["target"], directory=None)
     except FileNotFoundError:
-        if operation["optional"]:
+        if operation.get("optional"):
             return -1
         raise
 
 
 def _walk(root: int, path: str, *, directory: bool | None) -> int:
     """Open `path` beneath the new root, making what is missing (None: make nothing). No component may be a symlink."""
+    existing = kernel.open_beneath(root, path)
+    if existing >= 0:
+        _check_kind(existing, path, directory=bool(directory))
+        return existing
     fd = os.dup(root)
     parts = [part for part in path.split("/") if part]
     for depth, part in enumerate(parts):
@@ -164,12 +168,16 @@ def _walk(root: int, path: str, *, directory: bool | None) -> int:
         step = os.open(part, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
         os.close(fd)
         fd = step
-        kind = os.fstat(fd).st_mode
-        if stat.S_ISLNK(kind):
-            raise OSError(errno.ELOOP, f"{part!r} is a symbolic link")
-        if want_directory and not stat.S_ISDIR(kind):
-            raise OSError(errno.ENOTDIR, f"{part!r} is not a directory")
+        _check_kind(fd, part, directory=want_directory)
     return fd
+
+
+def _check_kind(fd: int, name: str, *, directory: bool) -> None:
+    kind = os.fstat(fd).st_mode
+    if stat.S_ISLNK(kind):
+        raise OSError(errno.ELOOP, f"{name!r} is a symbolic link")
+    if directory and not stat.S_ISDIR(kind):
+        raise OSError(errno.ENOTDIR, f"{name!r} is not a directory")
 
 
 def _make(fd: int, name: str, *, directory: bool) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 import resource
-from dataclasses import dataclass
+import stat
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from paddock import limits
+from paddock import codec, fs, limits
 from paddock.engines.process import hostsockets
 from paddock.engines.process.toolchains import Toolchains
 from paddock.errors import UserError
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
 HOME = "/home/agent"
 RUN = "/run/paddock"
+STORED = ("/tmp/", "/var/tmp/", f"{HOME}/")  # what of the box's tree lies in its storage
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _LINKS = (("ptmx", "pts/ptmx"), ("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2"))
 _PROC_READONLY = ("sys", "sysrq-trigger", "irq", "bus", "fs", "asound", "acpi", "scsi", "driver")
@@ -55,6 +59,14 @@ class MountOp:
         return " ".join(words)
 
 
+@functools.lru_cache(1024)
+def _encoded(op: MountOp) -> str:
+    """Most operations are the same in every box. What is not asked for is not said, but for what would be a right."""
+    wire = codec.to_wire(op)
+    assert isinstance(wire, dict)
+    return json.dumps({key: value for key, value in wire.items() if value or key == "noexec"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     mounts: tuple[MountOp, ...]
@@ -67,6 +79,12 @@ class Plan:
     writable: tuple[str, ...]  # what Landlock lets the box write, as a second layer under the mounts
     nice: int
     oom_score_adj: int
+
+    def encode(self) -> bytes:
+        """JSON, as confine.py reads it."""
+        rest = json.dumps(codec.to_wire(replace(self, mounts=())))
+        mounts = ", ".join(map(_encoded, self.mounts))
+        return rest.replace('"mounts": []', f'"mounts": [{mounts}]', 1).encode()
 
     def describe(self) -> tuple[str, ...]:
         return (
@@ -99,23 +117,24 @@ class Ground:
 
 def make(spec: BoxSpec, ground: Ground) -> Plan:
     shown = _shown(spec)
+    sockets = hostsockets.Bound(ours=f"{os.path.dirname(ground.storage)}/")
     return Plan(
         mounts=(
             *_system(ground),
-            *_devices(),
+            *_devices(ground.memory_bytes),
             *_proc(),
             *_private(ground),
-            *_toolchains(spec, ground),
+            *_toolchains(spec, ground, sockets),
             *(_bind(source, target, ground, read_only=ro, own=True) for source, target, ro in shown),
-            *_protected(shown),
+            *_protected(shown, sockets),
         ),
         uid=ground.uid,
         gid=ground.gid,
         hostname="box",
-        pids=spec.limits.pids or limits.PIDS_DEFAULT,
+        pids=within(resource.RLIMIT_NPROC, spec.limits.pids or limits.PIDS_DEFAULT),
         rlimits=_rlimits(spec, ground),
         namespace_limits=_namespace_limits(ground.memory_bytes),
-        writable=(HOME, "/tmp", "/run/user", "/dev/shm", *(target for _, target, ro in shown if not ro)),
+        writable=(HOME, "/tmp", "/run/user", "/run/lock", "/dev/shm", *(target for _, target, ro in shown if not ro)),
         nice=limits.NICE,
         oom_score_adj=max(500, _own_oom_score()),
     )
@@ -138,70 +157,102 @@ def _system(ground: Ground) -> list[MountOp]:
             ops.append(_bind(path, path, ground))
     ops.append(_bind(ground.etc, "/etc", ground, extra=("noexec",)))
     ops += [MountOp(op="dir", target=path) for path in ("/var", "/sys", "/home", "/mnt", "/opt", "/srv")]
-    ops.append(MountOp(op="symlink", target="/var/tmp", to="/tmp"))
     ops.append(MountOp(op="symlink", target="/var/run", to="/run"))
     return ops
 
 
-def _devices() -> list[MountOp]:
-    shm = f"mode=1777,size={limits.SHM_BYTES}"
-    return [
+@functools.lru_cache(64)
+def _devices(memory_bytes: int) -> tuple[MountOp, ...]:
+    # Where no cgroup counts it, only the size of the mount holds what lies there.
+    shm = f"mode=1777,size={min(limits.SHM_BYTES, memory_bytes // 2)},nr_inodes={limits.TMPFS_ENTRIES}"
+    pts = f"newinstance,ptmxmode=0666,mode=0620,max={limits.TERMINALS_PER_BOX}"
+    return (
         MountOp(op="tmpfs", target="/dev", options="mode=755,size=64k", devices=True, noexec=True),
         *(
             MountOp(op="device", target=f"/dev/{name}", source=f"/dev/{name}", attributes=("nosuid", "noexec"))
             for name in _DEVICES
         ),
-        MountOp(op="devpts", target="/dev/pts", options="newinstance,ptmxmode=0666,mode=0620"),
+        MountOp(op="devpts", target="/dev/pts", options=pts),
         MountOp(op="tmpfs", target="/dev/shm", options=shm, noexec=False),
         *(MountOp(op="symlink", target=f"/dev/{name}", to=to) for name, to in _LINKS),
-    ]
+    )
 
 
-def _proc() -> list[MountOp]:
-    return [
+@functools.cache
+def _proc() -> tuple[MountOp, ...]:
+    """/proc, and over it what this kernel would show, or let be written, to one who is not root."""
+    covered = [name for name in _PROC_COVERED if _mode(f"/proc/{name}") & stat.S_IROTH]
+    return (
         MountOp(op="proc", target="/proc"),
-        *(MountOp(op="readonly", target=f"/proc/{name}", optional=True) for name in _PROC_READONLY),
-        *(MountOp(op="cover", target=f"/proc/{name}", optional=True) for name in _PROC_COVERED),
-    ]
+        *(MountOp(op="readonly", target=f"/proc/{name}") for name in _PROC_READONLY if _mode(f"/proc/{name}")),
+        *(MountOp(op="cover", target=f"/proc/{name}") for name in covered),
+    )
+
+
+def _mode(path: str) -> int:
+    try:
+        return os.stat(path).st_mode
+    except OSError:
+        return 0
 
 
 def _private(ground: Ground) -> list[MountOp]:
-    run = f"mode=755,size={limits.RUN_BYTES}"
+    run = f"mode=755,size={limits.RUN_BYTES},nr_inodes={limits.TMPFS_ENTRIES}"
     return [
         MountOp(op="tmpfs", target="/run", options=run),
         MountOp(op="dir", target="/run/user", mode=0o1777),
         MountOp(op="dir", target="/run/lock", mode=0o1777),
         _bind(ground.shims, RUN, ground),
         _bind(f"{ground.storage}/tmp", "/tmp", ground, read_only=False, own=True),
+        # A link to /tmp would do, but a workspace may lie below it, and no mount lands behind a link.
+        _bind(f"{ground.storage}/tmp", "/var/tmp", ground, read_only=False, own=True),
         _bind(f"{ground.storage}/home", HOME, ground, read_only=False, own=True),
     ]
 
 
-def _toolchains(spec: BoxSpec, ground: Ground) -> list[MountOp]:
+def _toolchains(spec: BoxSpec, ground: Ground, sockets: hostsockets.Bound) -> list[MountOp]:
     def outside(path: str) -> bool:  # a virtual environment inside the workspace is the workspace's own
         return not any(_beneath(path, target) for _, target, _ in _shown(spec))
 
     trees = [tree for tree in ground.toolchains.trees if outside(tree)]
     covers = [path for path in ground.toolchains.covers if outside(path)]
+    for tree in trees:  # under the name it is shown by, which may be a link's
+        real = os.path.realpath(tree)
+        covers += [tree + path[len(real) :] for path in sockets.listed(real)]
     return [
         *(_bind(tree, tree, ground) for tree in trees),
         *(MountOp(op="cover", target=path, optional=True) for path in covers),
     ]
 
 
-def _protected(shown: list[tuple[str, str, bool]]) -> list[MountOp]:
+def _protected(shown: list[tuple[str, str, bool]], sockets: hostsockets.Bound) -> list[MountOp]:
     ops = []
     for source, target, read_only in shown:
-        for path in hostsockets.beneath(source):
+        for path in sockets.beneath(source):
             ops.append(MountOp(op="cover", target=target + path[len(source) :], optional=True))
-        git = f"{source}/.git"
-        if read_only or not os.path.lexists(git):
-            continue
-        if os.path.islink(git):
-            hint = "move the repository's .git into the workspace, or mount the directory read-only"
-            raise UserError(f"{git} is a symbolic link, which cannot be protected", hint=hint, code="git-link")
-        ops.append(MountOp(op="readonly", target=f"{target}/.git"))
+        if not read_only:
+            _refuse_repository(source)
+            repositories = dict.fromkeys(row[0] for row in shown if _beneath(row[0], source))
+            for place in repositories:  # a mount may show another one's source too, under a second name
+                if _has_git(place):
+                    ops.append(MountOp(op="readonly", target=f"{target}{place[len(source) :]}/.git"))
     return ops
+
+
+def _has_git(directory: str) -> bool:
+    git = f"{directory}/.git"
+    if os.path.islink(git):
+        hint = "move the repository's .git into the workspace, or mount the directory read-only"
+        raise UserError(f"{git} is a symbolic link, which cannot be protected", hint=hint, code="git-link")
+    return os.path.lexists(git)
+
+
+def _refuse_repository(directory: str) -> None:
+    """Hooks and configuration lie in it as plain files, and the host's git would run what a box writes there."""
+    inside = ".git" in directory.split("/")
+    if inside or all(os.path.lexists(f"{directory}/{name}") for name in ("HEAD", "config", "objects", "refs")):
+        hint = "give the directory of its working tree, or mount it read-only"
+        raise UserError(f"{directory} is git's own directory", hint=hint, code="git-directory")
 
 
 def _bind(
@@ -213,7 +264,7 @@ def _bind(
     own: bool = False,
     extra: tuple[str, ...] = (),
 ) -> MountOp:
-    found = os.stat(source)
+    found = _stat_without_links(source) if own else os.stat(source)
     owner = (found.st_uid, found.st_gid) if own and ground.is_root else ()
     return MountOp(
         op="bind",
@@ -225,28 +276,41 @@ def _bind(
     )
 
 
+def _stat_without_links(path: str) -> os.stat_result:
+    """Of a path that was resolved and approved: if any part of it is a link by now, somebody swapped it."""
+    top = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fd = fs.open_beneath(top, path.lstrip("/"), os.O_PATH)
+    except OSError as error:
+        hint = "make sure that no other box can write to its parent directories"
+        raise UserError(f"{path} was replaced: {error.strerror}", hint=hint, code="replaced") from error
+    finally:
+        os.close(top)
+    try:
+        return os.fstat(fd)
+    finally:
+        os.close(fd)
+
+
 def _rlimits(spec: BoxSpec, ground: Ground) -> tuple[tuple[int, ...], ...]:
-    files = min(limits.OPEN_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
-    disk = spec.limits.disk_bytes or limits.DISK_BYTES_DEFAULT
-    rows = [
-        (resource.RLIMIT_CORE, 0, 0),
-        (resource.RLIMIT_NOFILE, files, files),
-        (resource.RLIMIT_FSIZE, disk, disk),
-        (resource.RLIMIT_MSGQUEUE, 819200, 819200) if hasattr(resource, "RLIMIT_MSGQUEUE") else None,
-    ]
-    if not ground.memory_by_kernel:
-        # Private writable memory of one process; unlike RLIMIT_AS it leaves reserved address space alone.
-        rows.append((resource.RLIMIT_DATA, ground.memory_bytes, ground.memory_bytes))
-    return tuple(_within(row) for row in rows if row)
+    values = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NOFILE: limits.OPEN_FILES,
+        resource.RLIMIT_FSIZE: spec.limits.disk_bytes or limits.DISK_BYTES_DEFAULT,
+        resource.RLIMIT_MSGQUEUE: 819200,
+        resource.RLIMIT_SIGPENDING: limits.SIGNALS_PER_BOX,
+    }
+    if spec.limits.memory_bytes and not ground.memory_by_kernel:
+        # Private writable memory of one process, used or not. Only where a limit was asked for: sanitizers and some
+        # runtimes take terabytes of it to use a little, and the watch counts what is used.
+        values[resource.RLIMIT_DATA] = spec.limits.memory_bytes
+    return tuple((number, *[within(number, value)] * 2) for number, value in values.items())
 
 
-def _within(row: tuple[int, int, int]) -> tuple[int, int, int]:
+def within(number: int, value: int) -> int:
     """Never above the caller's own hard limit, which cannot be raised."""
-    number, soft, hard = row
     ceiling = resource.getrlimit(number)[1]
-    if ceiling == resource.RLIM_INFINITY:
-        return row
-    return number, min(soft, ceiling), min(hard, ceiling)
+    return value if ceiling == resource.RLIM_INFINITY else min(value, ceiling)
 
 
 def _namespace_limits(memory_bytes: int) -> dict[str, str]:
@@ -257,6 +321,9 @@ def _namespace_limits(memory_bytes: int) -> dict[str, str]:
         "user/max_inotify_instances": str(limits.INOTIFY_INSTANCES),
         "user/max_inotify_watches": str(limits.INOTIFY_WATCHES),
         "kernel/shmall": str(pages),
+        # Kernel memory that belongs to no process: 1 MiB of semaphores and 2 MiB of messages instead of terabytes.
+        "kernel/sem": "250 16384 100 128",
+        "kernel/msgmni": "128",
     }
 
 

@@ -182,6 +182,8 @@ def _masked() -> Iterator[Rule]:
         for device in _DEVICES:
             yield errno.EPERM, name, ((mode, _FILE_TYPE, device),)
     yield errno.EPERM, "renameat2", ((4, _RENAME_WHITEOUT, _RENAME_WHITEOUT),)
+    # init has its commands' uid, and that is all the kernel asks for: with a limit of no descriptors it accepts nobody
+    yield errno.EPERM, "prlimit64", ((0, INT, 1),)
     # TCP, UDP and ping only: SCTP, DCCP, MPTCP and SMC would load their module for any user, and AF_INET with
     # SOCK_PACKET is AF_PACKET under another name
     for mask, value in _others(_STREAM_DGRAM_RAW, _SOCK_TYPE + 1, _SOCK_TYPE):

@@ -10,7 +10,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
-from paddock import proc
+from paddock import fs, proc
 from paddock.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -138,11 +138,11 @@ async def readable(sock: socket.socket) -> None:
 
 async def _receive(sock: socket.socket) -> tuple[dict[str, object], list[int]]:
     await readable(sock)
-    data, fds, _, _ = socket.recv_fds(sock, _MESSAGE_BYTES, 4)
+    data, fds = fs.receive_fds(sock, _MESSAGE_BYTES, 4)
     if not data:
         msg = "it ended"
         raise ConnectionResetError(msg)
-    return json.loads(data), list(fds)
+    return json.loads(data), fds
 
 
 def _broken(detail: str, code: str = "launcher") -> Unavailable:
