@@ -432,7 +432,7 @@ sys.stdin.read()
     try:
         kind, count = next(iter(command.output()))
         assert kind == frames.STDOUT
-        assert 16 < int(count) <= limits.TERMINALS
+        assert 16 < int(count) <= limits.TERMINALS_PER_BOX
         paddock.create("other", workspace=str(installation.workspace))
         terminal = Terminal(installation, "exec", "-t", "other", "tty")
         assert terminal.finish() == 0, terminal.seen

@@ -247,7 +247,6 @@ def test_a_request_the_daemon_never_read_is_done_once_by_the_next(
         (("rm", "-f", "kept"), "trash/*", []),
         (("env", "kept", "A=b"), "boxes/*/box.json", ["kept"]),
         (("stop", "kept"), "", ["kept"]),
-        (("run", "--", "true"), "boxes/*/", ["kept"]),
         (("exec", "-d", "kept", "sleep", "600"), "boxes/*/journal/*.1", ["kept"]),
     ],
 )
