@@ -28,10 +28,16 @@ class AsyncChannel:
         return f"<AsyncChannel {self.socket.fileno()}>"
 
     async def send(self, kind: int, payload: bytes) -> None:
-        await asyncio.get_running_loop().sock_sendall(self.socket, frames.encode(kind, payload))
+        await self._send_all(frames.encode(kind, payload))
 
     async def send_message(self, message: Message) -> None:
-        await asyncio.get_running_loop().sock_sendall(self.socket, frames.encode_message(message))
+        await self._send_all(frames.encode_message(message))
+
+    async def _send_all(self, data: bytes) -> None:
+        try:
+            await asyncio.get_running_loop().sock_sendall(self.socket, data)
+        except ConnectionError as error:
+            raise answers.hung_up() from error
 
     async def receive(self) -> Frame | None:
         """The next frame, or None when the box hung up."""

@@ -43,6 +43,7 @@ class Change:
     path: str
 
 
+_CODE_MAX, _SIGNALS = 255, 65
 _EXIT_CODES = {"not-found": 127, "not-executable": 126, "bad-cwd": 126, "limit": 126}
 _LIMIT_HINTS = {  # by how a reason begins: what its user can do
     "memory limit": "allow the box more with --memory",
@@ -55,13 +56,17 @@ _LIMIT_HINTS = {  # by how a reason begins: what its user can do
 
 def message(frame: Frame | None) -> Message:
     if frame is None:
-        raise Unavailable("the box hung up", hint="run the command again", code="gone")
+        raise hung_up()
     if frame[0] != frames.MESSAGE:
         raise Unavailable("the box sent bytes out of turn", code="protocol")
     value = frames.decode_message(frame[1])
     if value.get("event") == "error":
         raise refusal(value)
     return value
+
+
+def hung_up() -> Unavailable:
+    return Unavailable("the box hung up", hint="run the command again", code="gone")
 
 
 def refusal(value: Message) -> PaddockError:
@@ -85,10 +90,12 @@ def exited(payload: bytes) -> ExecResult:
     value = message((frames.MESSAGE, payload))
     if value.get("event") != "exit":
         raise Unavailable("the box sent a message out of turn", code="protocol")
-    number = value.get("signal")
+    code, number = _int(value, "code"), value.get("signal")
+    if not 0 <= code <= _CODE_MAX:
+        raise Unavailable("a malformed answer: code is no exit code", code="protocol")
     return ExecResult(
-        exit_code=_int(value, "code"),
-        signal=number if isinstance(number, int) else None,
+        exit_code=code,
+        signal=number if type(number) is int and 0 < number < _SIGNALS else None,
         timed_out=value.get("timed_out") is True,
     )
 
@@ -104,9 +111,16 @@ def entry(value: object) -> Entry:
         kind=str(row.get("kind")),
         size=_int(row, "size"),
         mode=_int(row, "mode") & 0o7777,
-        mtime=float(mtime) if isinstance(mtime := row.get("mtime"), (int, float)) else 0.0,
+        mtime=_time(row.get("mtime")),
         link=str(row.get("link", "")),
     )
+
+
+def output_of(frame: Frame) -> Frame:
+    """A piece of a command's output, or Unavailable."""
+    if frame[0] not in {frames.STDOUT, frames.STDERR}:
+        raise Unavailable("the box sent bytes out of turn", code="protocol")
+    return frame
 
 
 def change(value: Message) -> Change:
@@ -157,6 +171,11 @@ def box_request(
         ephemeral=ephemeral,
         caller_path=os.environ.get("PATH", ""),
     )
+
+
+def _time(value: object) -> float:
+    """A huge integer has no float."""
+    return float(value) if isinstance(value, (int, float)) and abs(value) < 1 << 62 else 0.0
 
 
 def _int(row: dict[str, object], key: str) -> int:

@@ -28,10 +28,16 @@ class Channel:
         return f"<Channel {self.socket.fileno()}>"
 
     def send(self, kind: int, payload: bytes) -> None:
-        self.socket.sendall(frames.encode(kind, payload))
+        self._send_all(frames.encode(kind, payload))
 
     def send_message(self, message: Message) -> None:
-        self.socket.sendall(frames.encode_message(message))
+        self._send_all(frames.encode_message(message))
+
+    def _send_all(self, data: bytes) -> None:
+        try:
+            self.socket.sendall(data)
+        except ConnectionError as error:
+            raise answers.hung_up() from error
 
     def receive(self) -> Frame | None:
         """The next frame, or None when the box hung up."""

@@ -119,8 +119,9 @@ async def _first_message(channel: socket.socket) -> Message:
         if not data:
             raise Unavailable("the box ended before it answered", hint="run the command again", code="gone")
         for kind, payload in decoder.feed(data):
-            if kind == frames.MESSAGE:
-                return frames.decode_message(payload)
+            if kind != frames.MESSAGE:  # and no flood of them may keep the daemon from everything else
+                raise Unavailable("the box sent bytes out of turn", code="protocol")
+            return frames.decode_message(payload)
 
 
 def expect(message: Message, event: str) -> Message:

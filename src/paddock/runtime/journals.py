@@ -14,6 +14,7 @@ from paddock.errors import Unavailable
 from paddock.runtime.commands import journal_paths
 
 _TAIL_BYTES = 4096
+_CODE_MAX = 255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +28,7 @@ def state(directory: str, job: str) -> JournalState:
     """Whether the journal holds the command's end, without reading all of it: the end is its last frame."""
     tails = [_tail(path) for path in journal_paths(directory, job)]
     for tail in tails:
-        code = _exit_code(tail)
+        code = _exit_code(tail, job)
         if code is not None:
             return JournalState(running=False, exit_code=code, begun=True)
     return JournalState(running=True, exit_code=None, begun=any(tails))
@@ -75,8 +76,11 @@ def _tail(path: str) -> bytes:
         os.close(fd)
 
 
-def _exit_code(tail: bytes) -> int | None:
-    """The exit message is the last frame: find the frame that ends exactly where the file does."""
+def _exit_code(tail: bytes, job: str) -> int | None:
+    """The end is the last frame: find the one that ends exactly where the file does, and names the job.
+
+    A command's own output may look like such a frame. But it does not know its job: only init and the host do.
+    """
     for start in range(max(0, len(tail) - 1024), len(tail) - frames.HEADER.size + 1):
         length, kind = frames.HEADER.unpack_from(tail, start)
         if kind == frames.MESSAGE and start + frames.HEADER.size + length == len(tail):
@@ -85,7 +89,9 @@ def _exit_code(tail: bytes) -> int | None:
             except Unavailable:
                 continue
             code = message.get("code")
-            if message.get("event") == "exit" and isinstance(code, int):
+            if message.get("id") != job:
+                continue
+            if message.get("event") == "exit" and type(code) is int and 0 <= code <= _CODE_MAX:
                 return code
             if message.get("event") == "error":
                 return 127 if message.get("code") == "not-found" else 126

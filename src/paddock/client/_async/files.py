@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from paddock.client.answers import Change, Entry
     from paddock.frames import Message
 
+ENTRIES_MAX = 1_000_000
 READ_BYTES_MAX = 256 * 1024 * 1024
 
 
@@ -97,6 +98,8 @@ class AsyncFiles:
                 if message.get("event") == "done":
                     return found
                 found += [answers.entry(row) for row in answers.expect_list(message.get("entries"))]
+                if len(found) > ENTRIES_MAX:
+                    raise UserError(f"{path} holds over {ENTRIES_MAX} entries", hint="list a part", code="too-large")
         finally:
             await channel.close()
 

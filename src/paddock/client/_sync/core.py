@@ -16,6 +16,7 @@ from paddock.client.answers import (
     expect_list,
     expect_object,
     limit_hint,
+    output_of,
     started,
     stdin_frames,
 )
@@ -287,7 +288,7 @@ class Command:
             if frame[0] == frames.MESSAGE:
                 self.result = exited(frame[1])
                 return
-            yield frame
+            yield output_of(frame)
 
     def finish(self, stdin: bytes = b"") -> ExecResult:
         """Feed `stdin`, gather the output, wait for the end. Output past the limit is dropped, and said."""
@@ -300,9 +301,9 @@ class Command:
                 frame = self.channel.receive()
                 if frame is None:
                     raise self.gone()
-                kind, payload = frame
-                if kind == frames.MESSAGE:
-                    return ended(exited(payload), bytes(kept[frames.STDOUT]), bytes(kept[frames.STDERR]))
+                if frame[0] == frames.MESSAGE:
+                    return ended(exited(frame[1]), bytes(kept[frames.STDOUT]), bytes(kept[frames.STDERR]))
+                kind, payload = output_of(frame)
                 if len(kept[kind]) < OUTPUT_BYTES_MAX:
                     kept[kind] += payload
         finally:

@@ -309,7 +309,7 @@ class Command:
         self._close_stdin()
         end = message(self.result())
         if self.journal:
-            self.journal.write(end)
+            self.journal.write(message({**self.result(), "id": self.id}))  # the id tells it from our own output
             self.journal.close()
             self.journal = None
         for client in list(self.clients):

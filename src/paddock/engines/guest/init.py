@@ -121,7 +121,7 @@ class Init:
             process = Command(self, request, journal)
         except Refused as refused:
             if journal:
-                journal.write(message(refused.reply))
+                journal.write(message({**refused.reply, "id": request["id"]}))
                 journal.close()
             if request.get("main"):  # nothing else will ever run here
                 client.send(message(refused.reply))

@@ -36,6 +36,7 @@ _PLAN_BYTES = 1 << 20
 _TOOLCHAINS_FRESH_S = 5.0
 _VIEW_FRESH_S = 1.0
 _BACKLOG = 64
+_CONNECT_S = 0.1  # an init that takes nobody must not hold up the daemon, which waits here with all its boxes
 _ID_MAPS_KEPT = 64
 _BACKLOG = 512  # connections init has not taken yet: commands that start in one box at the same moment
 _OWN_TIMER_S = 1.0
@@ -226,7 +227,7 @@ class ProcessEngine:
         return self._id_maps[key]
 
     def connect(self, placement: Placement) -> socket.socket:
-        return fs.connect_unix(run_directory(placement), SOCKET)
+        return fs.connect_unix(run_directory(placement), SOCKET, timeout_s=_CONNECT_S)
 
     # -- find again, clean up ------------------------------------------------------------------------------------------
 
@@ -238,8 +239,8 @@ class ProcessEngine:
     def _ask_identity(self, placement: Placement) -> Evidence | None:
         """A box started just before its daemon died has no record: the kernel says who answers on its socket."""
         try:
-            channel = fs.connect_unix(run_directory(placement), SOCKET)
-        except OSError:
+            channel = fs.connect_unix(run_directory(placement), SOCKET, timeout_s=_CONNECT_S)
+        except (OSError, Unavailable):  # nobody, or no socket, or one who takes nobody
             return None
         with channel:
             channel.settimeout(1.0)
@@ -252,7 +253,7 @@ class ProcessEngine:
         for level, kind, data in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
                 pid, uid, _ = struct.unpack("iii", data[:12])
-                if uid == self._kernel_uid(placement):
+                if uid == self._kernel_uid(placement) and _is_first(pid):
                     return _evidence(pid)
         return None
 
@@ -347,6 +348,16 @@ def run_directory(placement: Placement) -> str:
 
 def default_shell() -> str:
     return "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
+
+
+def _is_first(pid: int) -> bool:
+    """Is it the first process of a namespace of its own? Only then does its end end the box."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+            numbers = next((line.split()[1:] for line in file if line.startswith("NSpid:")), [])
+    except OSError:
+        return False
+    return len(numbers) > 1 and numbers[-1] == "1"
 
 
 def _evidence(pid: int) -> Evidence:

@@ -14,6 +14,7 @@ import stat
 from paddock.limits import SOCKET_LOOK_ENTRIES, SOCKET_SCAN_ENTRIES
 
 TABLE = "/proc/net/unix"
+_OURS = re.compile(r"/proc/self/fd/\d+/(init|daemon)\.sock\Z")  # at a path too long for an address: no reason to walk
 _ROW = re.compile(r"[0-9a-f]+: \S+ \S+ \S+ \S+ \S+ +\d+(?: (.+))?\Z", re.DOTALL)
 
 
@@ -53,7 +54,7 @@ class Bound:
     def _place(self, name: str) -> None:
         if name.startswith("/") and not name.startswith("/proc/"):
             self._names.append(name)
-        else:
+        elif not _OURS.match(name):
             self._unplaced = True  # relative to a directory, or through a descriptor, of the process that bound it
 
     def _real(self, name: str) -> str:
