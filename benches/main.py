@@ -9,7 +9,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from benches import boxes1000, bulk, cli, command, files, machine, memory, run
+from benches import boxes1000, bulk, cli, command, files, machine, memory, phases, run
 from benches.installation import Installation
 from paddock._version import VERSION
 
@@ -26,6 +26,7 @@ GROUPS: dict[str, Callable[[Installation], list[Figure]]] = {
     "memory": memory.measure,
     "bulk": bulk.measure,
     "files": files.measure,
+    "phases": phases.measure,
     "boxes1000": boxes1000.measure,
 }
 LONG = ("boxes1000",)

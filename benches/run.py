@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -17,12 +18,19 @@ ROUNDS = 100
 WARM = 3
 BACK_TO_BACK = 100
 CALLERS = 8
+FILES = 4000
 RUNS_PER_CALLER = 25
 
 
 def measure(installation: Installation) -> list[Figure]:
     others, absent = yardsticks.sandboxes()
-    actions = {"run": installation.run_true, yardsticks.SPAWN: yardsticks.spawn_true, **others}
+    project = _project(installation)
+    actions = {
+        "run": installation.run_true,
+        yardsticks.SPAWN: yardsticks.spawn_true,
+        **others,
+        "project": lambda: installation.sdk.run(["/bin/true"], workspace=project),
+    }
     taken = interleave(actions, ROUNDS, between=installation.rest)
     beside = (*yardsticks.measured(taken, yardsticks.SPAWN, *others), *absent)
     return [
@@ -34,10 +42,28 @@ def measure(installation: Installation) -> list[Figure]:
             target=Target(p50_most=10, p95_most=30),
             yardsticks=beside,
         ),
+        Figure(
+            name="run_project",
+            what=f"the same in a project of {FILES} files",
+            unit="ms",
+            samples=taken["project"],
+            yardsticks=yardsticks.measured(taken, yardsticks.SPAWN),
+        ),
         *_kept(installation),
         _back_to_back(installation),
         _at_once(installation),
     ]
+
+
+def _project(installation: Installation) -> str:
+    """A workspace of a usual size: its upper part is looked through for sockets at every start."""
+    top = f"{os.path.dirname(installation.workspace)}/project"
+    for number in range(FILES):
+        directory = f"{top}/{number % 20}/{number % 400}"
+        os.makedirs(directory, exist_ok=True)
+        with open(f"{directory}/{number}", "w", encoding="ascii") as file:
+            file.write("text\n")
+    return top
 
 
 def _kept(installation: Installation) -> list[Figure]:

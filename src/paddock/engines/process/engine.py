@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import resource
 import select
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from paddock.engines.process.plan import MountOp, Plan
     from paddock.model import BoxId, LimitReport
 
+log = logging.getLogger(__name__)
 FIRST_SUBORDINATE_ID = 1_900_000_000  # above systemd's container range, below the sign bit
 BOX_ID = 1000  # the user inside a root caller's box
 SOCKET = "init.sock"
@@ -340,6 +342,7 @@ async def _ready(channel: socket.socket) -> None:
         reply = {"error": str(error)}
     if reply.get("ok") is not True:
         raise _failed(reply)
+    log.debug("steps of a start: %s", reply.get("marks"))  # `./bench --only phases` reads them
 
 
 def run_directory(placement: Placement) -> str:
