@@ -138,7 +138,6 @@ def _system(ground: Ground) -> list[MountOp]:
             ops.append(_bind(path, path, ground))
     ops.append(_bind(ground.etc, "/etc", ground, extra=("noexec",)))
     ops += [MountOp(op="dir", target=path) for path in ("/var", "/sys", "/home", "/mnt", "/opt", "/srv")]
-    ops.append(MountOp(op="symlink", target="/var/tmp", to="/tmp"))
     ops.append(MountOp(op="symlink", target="/var/run", to="/run"))
     return ops
 
@@ -173,6 +172,8 @@ def _private(ground: Ground) -> list[MountOp]:
         MountOp(op="dir", target="/run/lock", mode=0o1777),
         _bind(ground.shims, RUN, ground),
         _bind(f"{ground.storage}/tmp", "/tmp", ground, read_only=False, own=True),
+        # A link to /tmp would do, but a workspace may lie below it, and no mount lands behind a link.
+        _bind(f"{ground.storage}/tmp", "/var/tmp", ground, read_only=False, own=True),
         _bind(f"{ground.storage}/home", HOME, ground, read_only=False, own=True),
     ]
 
