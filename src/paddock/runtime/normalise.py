@@ -21,7 +21,7 @@ _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
 def normalise(request: BoxRequest, *, private: tuple[str, ...], home: str, taken: Collection[str]) -> BoxSpec:
     agents.find(request.agent)
-    workspace = guard.check_source(request.workspace, home=home, state_dirs=private, what="the workspace")
+    workspace = guard.check_source(request.workspace, home=home, state_dirs=private, what="workspace")
     if not os.path.isdir(workspace):
         raise UserError(f"the workspace {workspace} is not a directory", hint="give a directory", code="bad-workspace")
     mounts = tuple(_mount(mount, private, home) for mount in request.mounts)
@@ -42,7 +42,7 @@ def normalise(request: BoxRequest, *, private: tuple[str, ...], home: str, taken
 
 
 def _mount(mount: Mount, private: tuple[str, ...], home: str) -> Mount:
-    source = guard.check_source(mount.source, home=home, state_dirs=private, what="the mount")
+    source = guard.check_source(mount.source, home=home, state_dirs=private, what="mount")
     target = guard.check_target(mount.target or source)
     return Mount(source=source, target=target, read_only=mount.read_only)
 
