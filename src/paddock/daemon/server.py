@@ -67,16 +67,12 @@ class Server:
                 await _send(sock, {"ok": False, "error": error.to_wire()}, ())
 
     async def _answer(self, sock: socket.socket, payload: bytes) -> None:
-        fds: tuple[int, ...] = ()
         try:
             answer = await self._call(frames.decode_message(payload))
-            fds = answer.fds
-            await self._reply(sock, answer)
         except PaddockError as error:
             await _send(sock, {"ok": False, "error": error.to_wire()}, ())
-        except (OSError, TimeoutError):
-            raise
-        except Exception as error:
+            return
+        except Exception as error:  # of the verb: what goes wrong on this socket is raised below
             log.exception("request failed")
             broken = Unavailable(
                 f"the daemon failed: {type(error).__name__}: {error}",
@@ -84,8 +80,11 @@ class Server:
                 code="bug",
             )
             await _send(sock, {"ok": False, "error": broken.to_wire()}, ())
+            return
+        try:
+            await self._reply(sock, answer)
         finally:
-            for fd in fds:
+            for fd in answer.fds:
                 os.close(fd)
 
     async def _call(self, message: Message) -> api.Answer:
