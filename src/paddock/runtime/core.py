@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from paddock.engines.base import Engine, Handle
+    from paddock.model import LimitReport
     from paddock.paths import Paths
     from paddock.watch import Watch
 
@@ -399,7 +400,10 @@ class Runtime:
 
     def inspect(self, name: str) -> BoxInfo:
         box = self.find(name)
-        return box.info(self.engine(box).limits(box.placement, running=box.handle is not None))
+        return box.info(self.limit_reports(box))
+
+    def limit_reports(self, box: Box) -> tuple[LimitReport, ...]:
+        return self.engine(box).limits(box.placement, running=box.handle is not None)
 
     def describe(self, name: str) -> tuple[str, ...]:
         box = self.find(name)
@@ -408,16 +412,26 @@ class Runtime:
     async def jobs(self, name: str) -> list[JobInfo]:
         box = self.find(name)
         rows = await self.write(self._store.jobs, box.row.id)
-        return [self._job_info(box, row) for row in rows]
+        running = await self._running_ids(box)
+        return [self._job_info(box, row, running) for row in rows]
 
-    def _job_info(self, box: Box, row: JobRow) -> JobInfo:
+    async def _running_ids(self, box: Box) -> set[str]:
+        """The commands that init holds now: a journal without an end may be of a run that was killed."""
+        try:
+            with self._connect(box) as channel:
+                rows = (await commands.ask(channel, {"op": "list"})).get("processes")
+        except PaddockError:
+            return set()
+        return {str(row.get("id")) for row in rows if isinstance(row, dict)} if isinstance(rows, list) else set()
+
+    def _job_info(self, box: Box, row: JobRow, running: set[str]) -> JobInfo:
         state = journals.state(box.directory, row.id)
         return JobInfo(
             id=row.id,
             box=box.name,
             argv=row.argv,
             started_at=row.started_at,
-            running=state.running and box.handle is not None,
+            running=state.running and row.id in running,
             exit_code=state.exit_code,
         )
 
@@ -432,7 +446,7 @@ class Runtime:
                 f"the box {box.name!r} has no {what}", hint=f"`paddock logs --list {box.name}`", code="no-job"
             )
         row = chosen[-1]
-        return self._job_info(box, row), journals.open_files(box.directory, row.id)
+        return self._job_info(box, row, await self._running_ids(box)), journals.open_files(box.directory, row.id)
 
     # -- many ----------------------------------------------------------------------------------------------------------
 
