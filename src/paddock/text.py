@@ -8,10 +8,10 @@ before it reaches a terminal, a log line or a table. Every command loads this fi
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from paddock.errors import UserError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 

@@ -472,11 +472,30 @@ def test_restore_is_whole_and_asks_the_terminal_nothing(dialect: Dialect) -> Non
 def test_colours_are_reset_only_after_a_box_changed_them() -> None:
     screen = ScreenFilter()
     screen.feed(b"\x1b]11;?\x07\x1b[31mred\x1b]0;title\x07")
-    assert screen.restore() == RESTORE
+    plain = screen.restore()
+    assert b"\x1b]111\x1b\\" not in plain
 
     screen.feed(b"\x1b]11;#000000\x07")
-    assert screen.restore().startswith(RESTORE)
+    assert screen.restore().startswith(plain)
     assert b"\x1b]111\x1b\\" in screen.restore()
+
+
+@pytest.mark.parametrize(
+    ("data", "entered"),
+    [
+        (b"\x1b[?1049h", True),
+        (b"\x1b[?47h", True),
+        (b"\x1b[?25;1047h", True),
+        (b"\x1b[?1049hx\x1b[?1049l", False),
+        (b"\x1b[?11049h\x1b[1049h", False),
+        (b"plain", False),
+    ],
+)
+def test_the_alternate_screen_is_left_only_by_who_entered_it(data: bytes, entered: bool) -> None:
+    screen = ScreenFilter()
+    screen.feed(data)
+    assert (b"\x1b[?1049l" in screen.restore()) is entered
+    assert set(screen.restore().split(b"\x1b")) <= set(RESTORE.split(b"\x1b"))
 
 
 # -- keys -------------------------------------------------------------------------------------------------------------
@@ -621,4 +640,15 @@ def test_a_real_terminal_is_usable_after_restore(tmux: Tmux) -> None:
 def test_restore_leaves_the_cursor_where_it_is_without_an_alternate_screen(tmux: Tmux) -> None:
     tmux.show(b"one\r\ntwo" + RESTORE)
 
+    assert tmux("display-message", "-p", "#{cursor_x},#{cursor_y}") == "3,1\n"
+
+
+def test_restore_leaves_the_cursor_where_it_is_after_someone_elses_alternate_screen(tmux: Tmux) -> None:
+    before = b"\x1b[?1049h\x1b[?1049l"
+    screen = ScreenFilter()
+    assert screen.feed(b"one\r\ntwo") == b"one\r\ntwo"
+    tmux.show(before + b"one\r\ntwo" + RESTORE)
+    assert tmux("display-message", "-p", "#{cursor_x},#{cursor_y}") == "0,0\n", "the oracle: tmux jumps"
+
+    tmux.show(before + b"one\r\ntwo" + screen.restore())
     assert tmux("display-message", "-p", "#{cursor_x},#{cursor_y}") == "3,1\n"

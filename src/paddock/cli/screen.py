@@ -44,6 +44,7 @@ _CSIS = frozenset(
     }
 )
 _CSI = re.compile(r"([<-?]?)([0-9:;]*)([ -/]?)([@-~])")
+_ALTERNATE = re.compile(r"\?(?:[0-9]*;)*(?:47|1047|1049)(?:;[0-9]*)*[hl]")
 _PARAMETER_LIMIT = 65535  # beyond it some terminals wrap around to another meaning
 _WINDOW_OPERATIONS = frozenset({*range(1, 11), 22, 23})  # move, resize, title stack; the rest are reports or lines
 _SET_NEVER = frozenset(
@@ -104,6 +105,7 @@ class ScreenFilter:
     def __init__(self, *, utf8: bool = True) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8" if utf8 else "ascii")("surrogateescape")
         self._recoloured = False
+        self._alternate = False
         self._ground_state()
 
     def __repr__(self) -> str:
@@ -120,8 +122,12 @@ class ScreenFilter:
         return rest
 
     def restore(self) -> bytes:
-        """RESTORE, and the colours of the terminal's own settings if the box changed them."""
-        return RESTORE + (_RESTORE_COLOURS if self._recoloured else b"")
+        """RESTORE, and the colours of the terminal's own settings if the box changed them.
+
+        The alternate screen is left only by who entered it: tmux jumps to where the last user of it had the cursor.
+        """
+        common = RESTORE if self._alternate else RESTORE.replace(_LEAVE_ALTERNATE, b"")
+        return common + (_RESTORE_COLOURS if self._recoloured else b"")
 
     def _run(self, text: str) -> bytes:
         step = {
@@ -201,6 +207,8 @@ class ScreenFilter:
             return at + self._interrupt(char, out)
         if self._passing and _csi_passes(self._held + char):
             out.append(f"\x1b[{self._held}{char}")
+            if _ALTERNATE.fullmatch(self._held + char):
+                self._alternate = char == "h"
         self._ground_state()
         return at + 1
 
@@ -281,10 +289,11 @@ def _csi_passes(sequence: str) -> bool:
 
 
 # -- afterwards --------------------------------------------------------------------------------------------------------
+_LEAVE_ALTERNATE = b"\x1b7\x1b[?1049l"  # saved first, so the cursor stays put if there is none to leave
 RESTORE = (
     b"\x1b\\\x1b[?2026l"  # close a string that a killed writer left open; end a synchronised update
-    b"\x1b7\x1b[?1049l"  # leave the alternate screen; saved first, so the cursor stays put if there is none to leave
-    b"\x1b7\x1b[r\x1b8"  # whole screen scrolls again; setting margins would move the cursor
+    + _LEAVE_ALTERNATE
+    + b"\x1b7\x1b[r\x1b8"  # whole screen scrolls again; setting margins would move the cursor
     b"\x1b[?1l\x1b>"  # cursor keys and keypad
     b"\x1b[?5l\x1b[?7h\x1b[4l\x1b[20l"  # no reverse screen, wrap, no insert, no newline mode
     b"\x1b[?9l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1005l\x1b[?1006l\x1b[?1015l\x1b[?1016l"  # mouse

@@ -6,7 +6,7 @@ import select
 import socket
 
 from paddock import frames, fs, paths
-from paddock.client import answers, starter
+from paddock.client import starter
 from paddock.client.reply import ATTEMPTS, MAX_FDS, Frame, FrameQueue, Reply, lost, request
 from paddock.limits import FRAME_DATA_BYTES
 
@@ -37,6 +37,8 @@ class Channel:
         try:
             self.socket.sendall(data)
         except ConnectionError as error:
+            from paddock.client import answers
+
             raise answers.hung_up() from error
 
     def receive(self) -> Frame | None:
@@ -71,6 +73,8 @@ class Channel:
 
     def receive_message(self) -> Message:
         """The next frame, which must be a message; init's refusals become errors."""
+        from paddock.client import answers
+
         return answers.message(self.receive())
 
     def queue(self, data: bytes) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from paddock import codec
 from paddock._version import VERSION
 from paddock.errors import UserError
-from paddock.model import BoxRequest, ExecSpec
+from paddock.model import BoxRequest, ExecSpec, Limits
 from paddock.runtime import commands
 
 if TYPE_CHECKING:
@@ -133,8 +133,8 @@ async def _open(runtime: Runtime, args: Create) -> Answer:
 
 async def _run(runtime: Runtime, args: Run) -> Answer:
     box, job, channel = await runtime.run(args.request, args.exec)
-    # Only one limit may be one that nobody holds; all others need no look at the kernel before a command can begin.
-    info = runtime.info(box) if args.request.limits.cpus else box.info()
+    # Who asked for a limit is told whether it holds; later there may be no box to ask about.
+    info = box.info() if args.request.limits == Limits() else runtime.info(box)
     return Answer(result={"box": codec.to_wire(info), "job": job}, fds=(channel.detach(),))
 
 

@@ -65,7 +65,6 @@ class Runtime:
         self._naming = asyncio.Lock()  # a name or an identity is looked up and taken in one step
         self._tasks: set[asyncio.Task[None]] = set()
         self._sweeps: set[asyncio.Future[None]] = set()
-        self._began = now()
 
     def __repr__(self) -> str:
         return f"<Runtime {len(self.boxes)} boxes>"
@@ -552,17 +551,26 @@ class Runtime:
     async def jobs(self, name: str) -> list[JobInfo]:
         box = self.find(name)
         rows = await self.write(self._store.jobs, box.row.id)
-        return [self._job_info(box, row) for row in rows]
+        running = await self._running_ids(box)
+        return [self._job_info(box, row, running) for row in rows]
 
-    def _job_info(self, box: Box, row: JobRow) -> JobInfo:
+    async def _running_ids(self, box: Box) -> set[str]:
+        """The commands that init holds now: a journal without an end may be of a run that was killed."""
+        try:
+            with self._connect(box) as channel:
+                rows = (await commands.ask(channel, {"op": "list"})).get("processes")
+        except PaddockError:
+            return set()
+        return {str(row.get("id")) for row in rows if isinstance(row, dict)} if isinstance(rows, list) else set()
+
+    def _job_info(self, box: Box, row: JobRow, running: set[str]) -> JobInfo:
         state = journals.state(box.directory, row.id)
         return JobInfo(
             id=row.id,
             box=box.name,
             argv=row.argv,
             started_at=row.started_at,
-            # A journal that was never begun belongs to a daemon that died before it sent the command.
-            running=state.running and box.handle is not None and (state.begun or row.started_at >= self._began),
+            running=state.running and row.id in running,
             exit_code=state.exit_code,
         )
 
@@ -577,7 +585,7 @@ class Runtime:
                 f"the box {box.name!r} has no {what}", hint=f"`paddock logs --list {box.name}`", code="no-job"
             )
         row = chosen[-1]
-        return self._job_info(box, row), journals.open_files(box.directory, row.id)
+        return self._job_info(box, row, await self._running_ids(box)), journals.open_files(box.directory, row.id)
 
     # -- many ----------------------------------------------------------------------------------------------------------
 

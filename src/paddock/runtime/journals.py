@@ -21,7 +21,6 @@ _CODE_MAX = 255
 class JournalState:
     running: bool
     exit_code: int | None
-    begun: bool  # init has written to it
 
 
 def state(directory: str, job: str) -> JournalState:
@@ -30,8 +29,8 @@ def state(directory: str, job: str) -> JournalState:
     for tail in tails:
         code = _exit_code(tail, job)
         if code is not None:
-            return JournalState(running=False, exit_code=code, begun=True)
-    return JournalState(running=True, exit_code=None, begun=any(tails))
+            return JournalState(running=False, exit_code=code)
+    return JournalState(running=True, exit_code=None)
 
 
 def open_files(directory: str, job: str) -> list[int]:

@@ -132,10 +132,11 @@ class Command:
 
     # -- clients -------------------------------------------------------------------------------------------------------
 
-    def attach(self, client: Connection) -> None:
+    def attach(self, client: Connection, *, again: bool = False) -> None:
         self.clients.append(client)
         client.command = self
-        client.send(message({"event": "started", "pid": self.pid, "id": self.id, "tty": bool(self.tty)}))
+        started = {"event": "started", "pid": self.pid, "id": self.id, "tty": bool(self.tty), "again": again}
+        client.send(message(started))
         self.update()
 
     def detach(self, client: Connection) -> None:

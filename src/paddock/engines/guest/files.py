@@ -177,14 +177,18 @@ def _list_frames(path: str, depth: int) -> Iterator[bytes]:
     batch: list[Request] = []
     pending = [(path, depth)]
     total = size = 0
-    while pending and total < ENTRIES_MAX:
+    while pending:
         directory, left = pending.pop()
         try:
+            if total >= ENTRIES_MAX:
+                raise OSError(errno.E2BIG, f"more than {ENTRIES_MAX} entries")
             with os.scandir(directory) as entries:
                 names = sorted(entries, key=_name)
-        except OSError:
+        except OSError as error:
             if directory == path:
                 raise
+            # Said beside the entries: a reader that copies must know that something is missing.
+            yield message({"event": "entries", "entries": [], "unread": [_text(directory), error.strerror]})
             continue
         below = []
         for entry in names:
@@ -310,15 +314,16 @@ def _list_dir(client: Connection, request: Request) -> None:
 
 
 def _make_dir(client: Connection, request: Request) -> None:
+    mode = int(request.get("mode", 0o755)) & 0o777
     if request.get("parents"):
-        os.makedirs(_path(request), 0o755, exist_ok=True)
+        os.makedirs(_path(request), mode, exist_ok=True)
     else:
-        os.mkdir(_path(request), 0o755)
+        os.mkdir(_path(request), mode)
     client.send(message({"event": "entry", "entry": _entry(_path(request), follow=False)}))
 
 
 def _symlink(client: Connection, request: Request) -> None:
-    os.symlink(_raw(str(request["to"])), _path(request))
+    os.symlink(str(request["to"]), _path(request))
     client.send(message({"event": "done"}))
 
 

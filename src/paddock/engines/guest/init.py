@@ -142,7 +142,7 @@ class Init:
             client.send(message({"event": "started", "pid": process.pid, "id": process.id, "tty": bool(process.tty)}))
             client.send(message(process.result()))
             return
-        process.attach(client)
+        process.attach(client, again=True)
 
     def _find(self, request: Request) -> Command:
         for process in [*self.processes.values(), *self._ended.values()]:
