@@ -10,6 +10,7 @@ import resource
 import select
 import signal
 import socket
+import stat
 import struct
 import time
 from typing import TYPE_CHECKING
@@ -89,6 +90,7 @@ class ProcessEngine:
 
     async def start(self, placement: Placement, listening: Callable[[], None] | None = None) -> ProcessHandle:
         await self._prepare_storage(placement)
+        _clear_place(f"{run_directory(placement)}/{SOCKET}")
         with fs.bind_unix(run_directory(placement), SOCKET) as listener:
             listener.listen(_BACKLOG)
             try:
@@ -322,6 +324,15 @@ def _make_directory(path: str) -> bool:
     except FileExistsError:
         return False
     return True
+
+
+def _clear_place(path: str) -> None:
+    """What is no socket cannot be a box that still runs."""
+    try:
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            os.unlink(path)
+    except FileNotFoundError:
+        pass
 
 
 def _unlink(path: str) -> None:
