@@ -7,7 +7,7 @@ import socket
 
 from paddock import frames, fs, paths
 from paddock.client import answers, starter
-from paddock.client.reply import MAX_FDS, Frame, FrameQueue, Reply, lost, request
+from paddock.client.reply import ATTEMPTS, MAX_FDS, Frame, FrameQueue, Reply, lost, request
 from paddock.limits import FRAME_DATA_BYTES
 
 TYPE_CHECKING = False
@@ -74,24 +74,34 @@ class AsyncTransport:
         return f"<AsyncTransport {self._where.state}>"
 
     async def call(self, verb: str, args: Message) -> tuple[object, list[int]]:
+        """Ask, and ask again as long as that cannot do the same thing twice."""
         async with self._lock:
-            if self._socket is None:
-                self._socket = await asyncio.to_thread(starter.connect, self._where)
-                self._socket.setblocking(False)
-            reply = Reply()
-            try:
-                await asyncio.get_running_loop().sock_sendall(self._socket, request(verb, args))
-                while True:
-                    await _readable(self._socket)
-                    data, fds = fs.receive_fds(self._socket, FRAME_DATA_BYTES, MAX_FDS)
-                    if reply.feed(data, fds):
-                        return reply.result, reply.fds
-            except (OSError, EOFError) as error:
-                await self.close()
-                raise lost() from error
-            except asyncio.CancelledError:
-                await self.close()  # a late answer must not be taken for the next one's
-                raise
+            for _ in range(ATTEMPTS):
+                reply = Reply(verb)
+                try:
+                    return await self._ask(reply, request(verb, args))
+                except (OSError, EOFError) as error:
+                    await self.close()
+                    if not reply.may_ask_again(error):
+                        raise lost() from error
+                except asyncio.CancelledError:
+                    await self.close()  # a late answer must not be taken for the next one's
+                    raise
+            raise lost()
+
+    async def _ask(self, reply: Reply, data: bytes) -> tuple[object, list[int]]:
+        if self._socket is None:
+            self._socket = await asyncio.to_thread(starter.connect, self._where)
+            self._socket.setblocking(False)
+        try:
+            await asyncio.get_running_loop().sock_sendall(self._socket, data)
+        except ConnectionError:
+            reply.unread = True  # it hung up, perhaps after saying why
+        while True:
+            await _readable(self._socket)
+            data, fds = fs.receive_fds(self._socket, FRAME_DATA_BYTES, MAX_FDS)
+            if reply.feed(data, fds):
+                return reply.result, reply.fds
 
     async def close(self) -> None:
         if self._socket is not None:

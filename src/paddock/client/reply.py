@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 
 from paddock import errors, frames
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from paddock.frames import Message
 
 MAX_FDS = 4
+ATTEMPTS = 3
+READS = frozenset({"status", "ls", "inspect", "plan", "jobs", "logs", "ending"})  # verbs that change nothing
 Frame = tuple[int, bytes]
 
 
@@ -27,7 +30,9 @@ def lost() -> Unavailable:
 class Reply:
     """Gathers the messages of one answer; a long list comes in several."""
 
-    def __init__(self) -> None:
+    def __init__(self, verb: str) -> None:
+        self.unread = False  # the daemon cannot have read all of the request
+        self._verb = verb
         self.fds: list[int] = []
         self.result: object = None
         self._decoder = frames.Decoder()
@@ -35,6 +40,14 @@ class Reply:
 
     def __repr__(self) -> str:
         return f"<Reply {len(self._items)} items, {len(self.fds)} descriptors>"
+
+    def may_ask_again(self, error: Exception) -> bool:
+        """After a lost connection: whether asking the next daemon can do no harm."""
+        for fd in self.fds:
+            os.close(fd)
+        self.fds = []
+        # Linux resets a unix connection whose other end had bytes left to read, and only ends it when it had none.
+        return self.unread or isinstance(error, ConnectionResetError) or self._verb in READS
 
     def feed(self, data: bytes, fds: list[int]) -> bool:
         """True when the answer is whole. Raises the daemon's error, or EOFError when it hung up."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import socket
 
 _KEPT = ("HOME", "PATH", "LANG", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR")
+_ANSWER_S = 1.0  # how long another daemon may take to answer before we try to start one again
 _BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); from paddock.daemon.main import main; main()"
 
 
@@ -43,32 +44,38 @@ def find(where: paths.Paths) -> socket.socket | None:
 
 
 def _start(where: paths.Paths) -> socket.socket:
-    from paddock import proc
-
     fs.make_private_dir(where.state)
     deadline = time.monotonic() + DAEMON_START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        _spawn(where, deadline)
+        # Ours, or another one that holds the lock: coming up, or on its way out and then we start one after all.
+        patience = min(deadline, time.monotonic() + _ANSWER_S)
+        while time.monotonic() < patience:
+            found = find(where)
+            if found is not None:
+                return found
+            time.sleep(0.02)
+    raise _stuck(where)
+
+
+def _spawn(where: paths.Paths, deadline: float) -> None:
+    from paddock import proc
+
     read, write = os.pipe2(os.O_CLOEXEC)
     try:
         source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-        proc.spawn_daemon(
-            [sys.executable, "-I", "-S", "-c", _BOOT, source, str(write)],
-            env=_environment(where),
-            log_path=where.daemon_log,
-            ready_fd=write,
-        )
-        os.close(write)
-        write = -1
+        try:
+            proc.spawn_daemon(
+                [sys.executable, "-I", "-S", "-c", _BOOT, source, str(write)],
+                env=_environment(where),
+                log_path=where.daemon_log,
+                ready_fd=write,
+            )
+        finally:
+            os.close(write)
         _await(read, where, deadline)
     finally:
         os.close(read)
-        if write >= 0:
-            os.close(write)
-    while time.monotonic() < deadline:  # another one may just be coming up
-        found = find(where)
-        if found is not None:
-            return found
-        time.sleep(0.02)
-    raise _stuck(where)
 
 
 def _environment(where: paths.Paths) -> dict[str, str]:

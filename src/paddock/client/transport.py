@@ -7,7 +7,7 @@ import socket
 
 from paddock import frames, fs, paths
 from paddock.client import answers, starter
-from paddock.client.reply import MAX_FDS, Frame, FrameQueue, Reply, lost, request
+from paddock.client.reply import ATTEMPTS, MAX_FDS, Frame, FrameQueue, Reply, lost, request
 from paddock.limits import FRAME_DATA_BYTES
 
 TYPE_CHECKING = False
@@ -86,18 +86,25 @@ class Transport:
         return f"<Transport {self._where.state}>"
 
     def call(self, verb: str, args: Message) -> tuple[object, list[int]]:
-        if self._socket is None:
-            self._socket = starter.connect(self._where)
-        reply = Reply()
-        try:
-            self._socket.sendall(request(verb, args))
-            while True:
-                data, fds = fs.receive_fds(self._socket, FRAME_DATA_BYTES, MAX_FDS)
-                if reply.feed(data, fds):
-                    return reply.result, reply.fds
-        except (OSError, EOFError) as error:
-            self.close()
-            raise lost() from error
+        """Ask, and ask again as long as that cannot do the same thing twice."""
+        for _ in range(ATTEMPTS):
+            if self._socket is None:
+                self._socket = starter.connect(self._where)
+            reply = Reply(verb)
+            try:
+                try:
+                    self._socket.sendall(request(verb, args))
+                except ConnectionError:
+                    reply.unread = True  # it hung up, perhaps after saying why
+                while True:
+                    data, fds = fs.receive_fds(self._socket, FRAME_DATA_BYTES, MAX_FDS)
+                    if reply.feed(data, fds):
+                        return reply.result, reply.fds
+            except (OSError, EOFError) as error:
+                self.close()
+                if not reply.may_ask_again(error):
+                    raise lost() from error
+        raise lost()
 
     def close(self) -> None:
         if self._socket is not None:
