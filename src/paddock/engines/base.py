@@ -9,7 +9,7 @@ from paddock.model import BoxId, BoxSpec, Evidence, LimitReport
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from paddock.watch import WatchedBox
 
@@ -40,6 +40,9 @@ class Handle(Protocol):
     evidence: Evidence
     pidfd: int
 
+    def ended(self) -> bool:
+        """Whether its first process is gone, which its pidfd will soon tell the event loop too."""
+
     def kill(self) -> None:
         """End every process of the box at once."""
 
@@ -62,6 +65,9 @@ class Engine(Protocol):
 
     def clean(self, placement: Placement) -> str:
         """Remove what a dead box left outside its storage; says why it died where the engine knows. May wait."""
+
+    def sweep(self, alive: Collection[BoxId]) -> list[str]:
+        """Remove what every box that is not `alive` left outside its storage; says what it was. May wait."""
 
     def environment(self, placement: Placement) -> dict[str, str]:
         """The environment every command of the box starts from."""

@@ -169,7 +169,8 @@ class Init:
         client.send(message({"event": "done"}))
 
     def _ping(self, client: Connection, _request: Request, _fds: list[int]) -> None:
-        client.send(message({"event": "pong", "processes": len(self.processes)}))
+        counts = {"processes": len(self.processes), "connections": len(self.connections)}
+        client.send(message({"event": "pong", **counts}))
 
     def _shutdown(self, client: Connection, request: Request, _fds: list[int]) -> None:
         deadline = time.monotonic() + min(float(request["grace_s"]), SHUTDOWN_S_MAX)

@@ -13,9 +13,12 @@ from paddock.errors import Unavailable
 from paddock.model import Enforcement, LimitReport, Limits
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from paddock.engines.base import Placement
     from paddock.engines.process.box_cgroup import BoxCgroup, Controller
     from paddock.engines.process.cgroups import Cgroups
+    from paddock.model import BoxId
 
 log = logging.getLogger(__name__)
 _MEMORY_NOTES = {
@@ -80,6 +83,21 @@ class Bounds:
 
     def _group(self, placement: Placement) -> BoxCgroup | None:
         return self._cgroups.adopt(placement.id) if self._cgroups.parents else None
+
+    def sweep(self, alive: Collection[BoxId]) -> list[str]:
+        """Remove the cgroups of every box of ours that is not alive, with whatever still runs there."""
+        found = []
+        for box_id, group in self._cgroups.leftovers().items():
+            if box_id in alive:
+                continue
+            try:
+                group.kill()
+                group.remove()
+            except (OSError, Unavailable) as error:
+                log.warning("sweeping the cgroups of %s: %s", box_id, error)
+            else:
+                found.append(f"cgroups of {box_id}: its box is not running; removed")
+        return found
 
     def report(self, placement: Placement, *, running: bool) -> tuple[LimitReport, ...]:
         wanted = placement.spec.limits

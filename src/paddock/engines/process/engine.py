@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
+import select
 import signal
 import socket
 import struct
@@ -14,17 +16,17 @@ from typing import TYPE_CHECKING
 from paddock import fs, limits, proc
 from paddock.engines.process import bounds, etc, kernel, shims, toolchains
 from paddock.engines.process import plan as plans
-from paddock.engines.process.warm import Launcher, readable
+from paddock.engines.process.warm import DIED, Launcher, readable
 from paddock.errors import Unavailable
 from paddock.model import Evidence
 from paddock.watch import WatchedBox
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from paddock.engines.base import Placement
     from paddock.engines.process.plan import MountOp, Plan
-    from paddock.model import LimitReport
+    from paddock.model import BoxId, LimitReport
 
 FIRST_SUBORDINATE_ID = 1_900_000_000  # above systemd's container range, below the sign bit
 BOX_ID = 1000  # the user inside a root caller's box
@@ -35,6 +37,7 @@ _TOOLCHAINS_FRESH_S = 5.0
 _VIEW_FRESH_S = 1.0
 _BACKLOG = 64
 _ID_MAPS_KEPT = 64
+_BACKLOG = 512  # connections init has not taken yet: commands that start in one box at the same moment
 _OWN_TIMER_S = 1.0
 
 
@@ -55,6 +58,11 @@ class ProcessHandle:
         except ProcessLookupError:
             return
 
+    def ended(self) -> bool:
+        poll = select.poll()
+        poll.register(self.pidfd, select.POLLIN)
+        return bool(poll.poll(0))
+
     def close(self) -> None:
         os.close(self.pidfd)
 
@@ -68,6 +76,7 @@ class ProcessEngine:
         self._is_root = self._uid == 0
         self._toolchains: dict[tuple[str, str], tuple[float, toolchains.Toolchains]] = {}
         self._id_maps: dict[tuple[int, ...], int] = {}
+        self._id_maps_kept = min(_ID_MAPS_KEPT, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 16)
         self._viewed: tuple[float, str, str] | None = None
 
     def __repr__(self) -> str:
@@ -76,14 +85,30 @@ class ProcessEngine:
     # -- start ---------------------------------------------------------------------------------------------------------
 
     async def start(self, placement: Placement, listening: Callable[[], None] | None = None) -> ProcessHandle:
-        """The launcher clones while we make the plan; the process waits for it, as do commands sent to its socket."""
         await self._prepare_storage(placement)
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with ours:
-            with theirs, fs.bind_unix(run_directory(placement), SOCKET) as listener:
-                listener.listen(_BACKLOG)
+        with fs.bind_unix(run_directory(placement), SOCKET) as listener:
+            listener.listen(_BACKLOG)
+            try:
                 if listening:
                     listening()
+                return await self._start(placement, listener)
+            except BaseException:
+                _unlink(f"{run_directory(placement)}/{SOCKET}")
+                raise
+
+    async def _start(self, placement: Placement, listener: socket.socket) -> ProcessHandle:
+        try:
+            return await self._attempt(placement, listener)
+        except Unavailable as error:
+            if error.code != DIED:
+                raise
+            return await self._attempt(placement, listener)  # what it may have cloned ended with our socket
+
+    async def _attempt(self, placement: Placement, listener: socket.socket) -> ProcessHandle:
+        """The launcher clones while we make the plan; the process waits for it, as do commands sent to its socket."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours:
+            with theirs:
                 clone = self._launcher.clone(*self._maps(placement), theirs.fileno(), listener.fileno())
                 made = await asyncio.gather(clone, self._send_plan(ours, placement), return_exceptions=True)
             if isinstance(made[0], BaseException):
@@ -95,16 +120,22 @@ class ProcessEngine:
     ) -> ProcessHandle:
         pidfd = os.pidfd_open(pid)
         try:
+            handle = ProcessHandle(placement, _evidence(pid), pidfd)
+        except BaseException:
+            os.close(pidfd)
+            raise
+        # Moving a process between cgroups waits for readers all over the machine: it builds itself meanwhile.
+        attaching = asyncio.ensure_future(asyncio.to_thread(self._bounds.attach, placement, pid))
+        try:
             if planned is not None:
                 raise planned
-            handle = ProcessHandle(placement, _evidence(pid), pidfd)
-            # Moving a process between cgroups waits for readers all over the machine: it builds itself meanwhile.
-            attached = asyncio.to_thread(self._bounds.attach, placement, pid) if self._bounds.has_cgroups() else None
-            await asyncio.gather(_ready(channel), *([attached] if attached else []))
+            await _ready(channel)
+            await asyncio.shield(attaching)
             channel.send(b"go")  # it runs nothing before it is in its cgroup
         except BaseException:
-            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-            os.close(pidfd)
+            handle.kill()
+            handle.close()
+            await asyncio.wait({attaching})
             await asyncio.to_thread(self._bounds.remove, placement)
             raise
         return handle
@@ -188,7 +219,7 @@ class ProcessEngine:
         """Kept for the next box in the same position: making one costs a fork."""
         key = (*owner, index)
         if key not in self._id_maps:
-            while len(self._id_maps) >= _ID_MAPS_KEPT:
+            while len(self._id_maps) >= self._id_maps_kept:
                 os.close(self._id_maps.pop(next(iter(self._id_maps))))
             subordinate = FIRST_SUBORDINATE_ID + index
             self._id_maps[key] = await self._launcher.id_map(*(_swap(number, subordinate) for number in owner))
@@ -200,18 +231,9 @@ class ProcessEngine:
     # -- find again, clean up ------------------------------------------------------------------------------------------
 
     def adopt(self, placement: Placement, evidence: Evidence | None) -> ProcessHandle | None:
-        if evidence is None:
-            evidence = self._ask_identity(placement)
-        if evidence is None or evidence.boot_id != proc.boot_id():
-            return None
-        try:
-            pidfd = os.pidfd_open(evidence.pid)
-        except ProcessLookupError:
-            return None
-        if proc.identity(evidence.pid) != (evidence.pid, evidence.start_ticks):
-            os.close(pidfd)
-            return None
-        return ProcessHandle(placement, evidence, pidfd)
+        handle = _find(placement, evidence)
+        # No record, or that of an earlier run: so it is when a daemon dies between a start and its record.
+        return handle if handle is not None else _find(placement, self._ask_identity(placement))
 
     def _ask_identity(self, placement: Placement) -> Evidence | None:
         """A box started just before its daemon died has no record: the kernel says who answers on its socket."""
@@ -238,11 +260,11 @@ class ProcessEngine:
         return FIRST_SUBORDINATE_ID + placement.index if self._is_root else self._uid
 
     def clean(self, placement: Placement) -> str:
-        try:
-            os.unlink(f"{placement.directory}/run/{SOCKET}")
-        except FileNotFoundError:
-            pass
+        _unlink(f"{run_directory(placement)}/{SOCKET}")
         return self._bounds.remove(placement)
+
+    def sweep(self, alive: Collection[BoxId]) -> list[str]:
+        return self._bounds.sweep(alive)
 
     # -- what it is ----------------------------------------------------------------------------------------------------
 
@@ -299,6 +321,13 @@ def _make_directory(path: str) -> bool:
     return True
 
 
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+
+
 async def _ready(channel: socket.socket) -> None:
     """Wait for the box's own word that it is confined."""
     try:
@@ -325,6 +354,20 @@ def _evidence(pid: int) -> Evidence:
     if found is None:
         raise Unavailable("the box ended while it started", hint="run `paddock doctor`", code="start")
     return Evidence(pid=pid, start_ticks=found[1], boot_id=proc.boot_id())
+
+
+def _find(placement: Placement, evidence: Evidence | None) -> ProcessHandle | None:
+    """The process the evidence means and no other: a pid is used again, after a reboot or before."""
+    if evidence is None or evidence.boot_id != proc.boot_id():
+        return None
+    try:
+        pidfd = os.pidfd_open(evidence.pid)
+    except (ProcessLookupError, OverflowError, ValueError):
+        return None
+    if proc.identity(evidence.pid) != (evidence.pid, evidence.start_ticks):
+        os.close(pidfd)
+        return None
+    return ProcessHandle(placement, evidence, pidfd)
 
 
 def _map_owner(tree: int, op: MountOp, userns: int) -> None:

@@ -59,12 +59,9 @@ def _answer(request: dict[str, str], fds: list[int], kit: confine.Kit) -> tuple[
     if request["op"] == "idmap":
         return {}, [_idmap(request["uid_map"], request["gid_map"])]
     plan, listener = fds
-    gate, held = os.pipe2(os.O_CLOEXEC)
-    pid = kernel.clone(kernel.BOX_NAMESPACES)
+    pid, gate, held = _clone(kernel.BOX_NAMESPACES)
     if pid == 0:
-        os.close(held)
         _become_box(plan, listener, gate, kit)
-    os.close(gate)
     try:
         if kit.is_root:
             _write_maps(pid, request["uid_map"], request["gid_map"])
@@ -74,6 +71,19 @@ def _answer(request: dict[str, str], fds: list[int], kit: confine.Kit) -> tuple[
     finally:
         os.close(held)
     return {"pid": pid}, []
+
+
+def _clone(namespaces: int) -> tuple[int, int, int]:
+    """A child and both ends of a pipe it waits at: it has `gate`, and goes on when we close `held`."""
+    gate, held = os.pipe2(os.O_CLOEXEC)
+    try:
+        pid = kernel.clone(namespaces)
+    except OSError:
+        os.close(gate)
+        os.close(held)
+        raise
+    os.close(gate if pid else held)
+    return pid, gate, held
 
 
 def _become_box(plan: int, listener: int, gate: int, kit: confine.Kit) -> None:
@@ -95,13 +105,10 @@ def _write_maps(pid: int, uid_map: str, gid_map: str) -> None:
 
 def _idmap(uid_map: str, gid_map: str) -> int:
     """A user namespace that serves only as an id map for a mount."""
-    gate, held = os.pipe2(os.O_CLOEXEC)
-    pid = kernel.clone(kernel.CLONE_NEWUSER)
+    pid, gate, held = _clone(kernel.CLONE_NEWUSER)
     if pid == 0:
-        os.close(held)
         os.read(gate, 1)
         os._exit(0)
-    os.close(gate)
     try:
         _write_maps(pid, uid_map, gid_map)
         return os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)

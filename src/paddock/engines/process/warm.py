@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import socket
@@ -19,6 +20,7 @@ READY_TIMEOUT_S = 10.0
 REPLY_TIMEOUT_S = 10.0
 _MESSAGE_BYTES = 64 * 1024
 _CONTROL_FD = 3
+DIED = "launcher-died"  # the code of the error when it ended before it answered: asking again starts another
 
 
 class Launcher:
@@ -69,27 +71,36 @@ class Launcher:
                 reply, passed = await asyncio.wait_for(_receive(sock), REPLY_TIMEOUT_S)
             except (OSError, TimeoutError, ValueError) as error:
                 self._drop()
-                raise _broken(str(error) or "no answer") from error
+                code = DIED if isinstance(error, ConnectionError) else "launcher"
+                raise _broken(str(error) or "no answer", code) from error
+            except BaseException:
+                self._drop()  # a late answer must not be taken for the next one's
+                raise
         if "error" in reply:
             raise _refused(str(reply["error"]), reply.get("errno"))
         return reply, passed
 
     async def _ensure(self) -> socket.socket:
+        if self._child is not None and self._child.poll() is not None:
+            self._drop()  # somebody killed it
         if self._socket is not None:
             return self._socket
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs, open(self._log_path, "ab") as log:  # noqa: ASYNC230
-            self._child = proc.spawn_child(
-                [sys.executable, "-I", "-S", "-c", _BOOT, package_root(), str(_CONTROL_FD)],
-                env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
-                pass_fds={_CONTROL_FD: theirs.fileno(), 1: log.fileno(), 2: log.fileno()},
-            )
-        ours.setblocking(False)
         try:
+            with theirs, open(self._log_path, "ab") as log:  # noqa: ASYNC230
+                self._child = proc.spawn_child(
+                    [sys.executable, "-I", "-S", "-c", _BOOT, package_root(), str(_CONTROL_FD)],
+                    env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
+                    pass_fds={_CONTROL_FD: theirs.fileno(), 1: log.fileno(), 2: log.fileno()},
+                )
+            ours.setblocking(False)
             await asyncio.wait_for(_receive(ours), READY_TIMEOUT_S)
-        except (OSError, TimeoutError, ValueError) as error:
+        except BaseException as error:
             ours.close()
-            raise _broken(f"it did not start; {self._log_path} has more") from error
+            self._drop()
+            if isinstance(error, (OSError, TimeoutError, ValueError)):
+                raise _broken(f"it did not start ({str(error) or 'no answer'}); {self._log_path} has more") from error
+            raise
         self._socket = ours
         return ours
 
@@ -129,15 +140,19 @@ async def _receive(sock: socket.socket) -> tuple[dict[str, object], list[int]]:
     await readable(sock)
     data, fds = fs.receive_fds(sock, _MESSAGE_BYTES, 4)
     if not data:
-        msg = "the launcher ended"
-        raise OSError(msg)
+        msg = "it ended"
+        raise ConnectionResetError(msg)
     return json.loads(data), fds
 
 
-def _broken(detail: str) -> Unavailable:
-    return Unavailable(f"the launcher failed: {detail}", hint="run `paddock doctor`", code="launcher")
+def _broken(detail: str, code: str = "launcher") -> Unavailable:
+    return Unavailable(f"the launcher failed: {detail}", hint="run `paddock doctor`", code=code)
 
 
 def _refused(detail: str, number: object) -> Unavailable:
     hint = "run `paddock doctor`: it says whether this machine allows user namespaces and how to enable them"
+    if number in {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE}:
+        hint = "stop some boxes: your account or the machine has no room for another process (`ulimit -u`)"
+    elif number in {errno.ENOSPC, errno.EUSERS}:
+        hint = "stop some boxes, or raise the limits in /proc/sys/user/max_*_namespaces"
     return Unavailable(f"the kernel refused a new box: {detail}", hint=hint, code=f"clone-{number}")
