@@ -1,7 +1,9 @@
 """The one database: which boxes and jobs exist. SQLite in WAL mode with full synchronisation: acknowledged is on disk.
 
-A box's row is the truth about its existence: its directory is made before the row and removed after it, so a crash in
-between leaves only a directory nobody names, which recovery clears away.
+A box exists while it has both a row and a directory. The directory is made before the row and moved away before the
+row goes, so a crash in between leaves an empty directory without a row (a box nobody was told of) or a row without a
+directory (a removal nobody was told of); recovery finishes both. A directory with files in it and no row is neither:
+the database lost it, and recovery takes the box back from its own record.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -22,15 +25,19 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 SCHEMA = 1
-_TABLES = """
-CREATE TABLE IF NOT EXISTS boxes (
+_SUFFIXES = ("", "-wal", "-shm")
+_TABLES = (
+    """
+CREATE TABLE boxes (
     id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, agent TEXT NOT NULL, workspace TEXT NOT NULL,
-    position INTEGER NOT NULL UNIQUE, spec TEXT NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL,
-    created_at TEXT NOT NULL, pid INTEGER, start_ticks INTEGER, boot_id TEXT) STRICT;
-CREATE TABLE IF NOT EXISTS jobs (
+    position INTEGER NOT NULL UNIQUE, spec TEXT NOT NULL, spec_sum INTEGER NOT NULL,
+    state TEXT NOT NULL, reason TEXT NOT NULL,
+    created_at TEXT NOT NULL, pid INTEGER, start_ticks INTEGER, boot_id TEXT) STRICT""",
+    """
+CREATE TABLE jobs (
     id TEXT NOT NULL, box TEXT NOT NULL REFERENCES boxes(id) ON DELETE CASCADE,
-    argv TEXT NOT NULL, started_at TEXT NOT NULL, PRIMARY KEY (box, id)) STRICT;
-"""
+    argv TEXT NOT NULL, started_at TEXT NOT NULL, PRIMARY KEY (box, id)) STRICT""",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,21 +64,38 @@ class Damage:
 
     id: str
     name: str
+    position: int
     problem: str
 
 
 class Store:
-    def __init__(self, path: str) -> None:
+    """`is_first` says that no box can exist yet; otherwise a database without tables is a lost one, never a new one."""
+
+    def __init__(self, path: str, *, is_first: bool = True) -> None:
         self._path = path
+        self._depth = 0
         with _translated(path):
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=FULL")
-            self._db.execute("PRAGMA foreign_keys=ON")
-            self._check()
-            self._db.executescript(_TABLES)
-            self._db.execute(f"PRAGMA user_version={SCHEMA}")
+            self._db.text_factory = _text
+            try:
+                self._prepare(is_first=is_first)
+            except BaseException:
+                self._db.close()
+                raise
         os.chmod(path, 0o600)
+
+    def _prepare(self, *, is_first: bool) -> None:
+        self._db.execute("PRAGMA synchronous=FULL")
+        self._db.execute("PRAGMA foreign_keys=ON")
+        version = self._check()
+        if version == 0 and not is_first:
+            raise _corrupt(self._path, "it is empty, but there are boxes")
+        self._db.execute("PRAGMA journal_mode=WAL")
+        if version == 0:
+            with self._transaction():
+                for statement in _TABLES:
+                    self._db.execute(statement)
+                self._db.execute(f"PRAGMA user_version={SCHEMA}")
 
     def __repr__(self) -> str:
         return f"<Store {self._path}>"
@@ -79,7 +103,8 @@ class Store:
     def close(self) -> None:
         self._db.close()
 
-    def _check(self) -> None:
+    def _check(self) -> int:
+        """The schema of a sound database; 0 for one without any."""
         (verdict,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise _corrupt(self._path, str(verdict))
@@ -90,20 +115,18 @@ class Store:
                 hint="use the newer version, or move the state away by setting PADDOCK_HOME",
                 code="newer-schema",
             )
+        return int(version)
 
     # -- boxes ---------------------------------------------------------------------------------------------------------
 
-    def add(self, row: BoxRow) -> None:
-        """Insert a new box; the caller has made sure that its name and position are free."""
-        text = json.dumps(codec.to_wire(row.spec))
+    def insert(self, row: BoxRow) -> None:
+        """Add a box; the caller knows that its name and position are free."""
+        values = (row.id, row.spec.name, row.spec.agent, row.spec.workspace, row.position, *_packed(row.spec))
         with self._transaction():
             self._db.execute(
-                "INSERT INTO boxes (id, name, agent, workspace, position, spec, state, reason, created_at) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, '', ?)",
-                (
-                    *(row.id, row.spec.name, row.spec.agent, row.spec.workspace, row.position),
-                    *(text, row.state.value, row.created_at),
-                ),
+                "INSERT INTO boxes (id, name, agent, workspace, position, spec, spec_sum, state, reason, created_at) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*values, row.state.value, row.reason, row.created_at),
             )
 
     def remove(self, box_id: str) -> None:
@@ -121,15 +144,15 @@ class Store:
 
     def set_spec(self, row: BoxRow, spec: BoxSpec) -> BoxRow:
         with self._transaction():
-            text = json.dumps(codec.to_wire(spec))
-            self._db.execute("UPDATE boxes SET spec = ?, name = ? WHERE id = ?", (text, spec.name, row.id))
+            values = (*_packed(spec), spec.name, row.id)
+            self._db.execute("UPDATE boxes SET spec = ?, spec_sum = ?, name = ? WHERE id = ?", values)
         return replace(row, spec=spec)
 
     def load(self) -> tuple[list[BoxRow], list[Damage]]:
         rows: list[BoxRow] = []
         damaged: list[Damage] = []
         query = (
-            "SELECT id, name, position, spec, state, reason, created_at, pid, start_ticks, boot_id "
+            "SELECT id, name, position, spec, spec_sum, state, reason, created_at, pid, start_ticks, boot_id "
             "FROM boxes ORDER BY created_at, id"
         )
         with _translated(self._path):
@@ -137,7 +160,8 @@ class Store:
                 try:
                     rows.append(_row(values))
                 except (PaddockError, ValueError, TypeError, KeyError) as error:
-                    damaged.append(Damage(id=str(values[0]), name=str(values[1]), problem=str(error)))
+                    box_id, name, position = values[:3]
+                    damaged.append(Damage(id=str(box_id), name=str(name), position=position, problem=str(error)))
         return rows, damaged
 
     # -- jobs ----------------------------------------------------------------------------------------------------------
@@ -154,16 +178,31 @@ class Store:
             found = self._db.execute(
                 "SELECT id, argv, started_at FROM jobs WHERE box = ? ORDER BY started_at, rowid", (box_id,)
             ).fetchall()
-        return [JobRow(id=job, argv=tuple(json.loads(argv)), started_at=at) for job, argv, at in found]
+        return [JobRow(id=job, argv=_words(argv), started_at=at) for job, argv, at in found]
+
+    def job_ids(self) -> set[tuple[str, str]]:
+        """(box, job) of every job."""
+        with _translated(self._path):
+            return {(box, job) for box, job in self._db.execute("SELECT box, id FROM jobs")}
 
     def remove_job(self, box_id: str, job_id: str) -> None:
         with self._transaction():
             self._db.execute("DELETE FROM jobs WHERE box = ? AND id = ?", (box_id, job_id))
 
     @contextmanager
+    def batch(self) -> Iterator[None]:
+        """All changes within are one: on disk together, with one wait for it."""
+        with self._transaction():
+            yield
+
+    @contextmanager
     def _transaction(self) -> Iterator[None]:
+        if self._depth:  # inside a batch
+            yield
+            return
         with _translated(self._path):
             self._db.execute("BEGIN IMMEDIATE")
+            self._depth += 1
             try:
                 yield
                 self._db.execute("COMMIT")
@@ -171,39 +210,70 @@ class Store:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
+            finally:
+                self._depth -= 1
 
 
 def new_row(box_id: BoxId, spec: BoxSpec, taken: Collection[int]) -> BoxRow:
     """A box that is about to be, in the lowest free position."""
-    position = next(n for n in range(len(taken) + 1) if n not in taken)
-    return BoxRow(id=box_id, position=position, spec=spec, state=BoxState.CREATED, reason="", created_at=now())
+    return BoxRow(
+        id=box_id, position=free_position(taken), spec=spec, state=BoxState.CREATED, reason="", created_at=now()
+    )
 
 
 def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
+def free_position(taken: Collection[int]) -> int:
+    return next(n for n in range(len(taken) + 1) if n not in taken)
+
+
 def quarantine(path: str) -> str:
     """Move a damaged database aside, whole; returns its new name."""
     moved = f"{path}.corrupt-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
-    for suffix in ("", "-wal", "-shm"):
-        if os.path.exists(path + suffix):
+    for suffix in _SUFFIXES:
+        if os.path.lexists(path + suffix):
             os.rename(path + suffix, moved + suffix)
     return moved
 
 
+def exists(path: str) -> bool:
+    """Whether any file of the database is there."""
+    return any(os.path.lexists(path + suffix) for suffix in _SUFFIXES)
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")  # bytes that are no text damage their row, not the reading of all others
+
+
+def _packed(spec: BoxSpec) -> tuple[str, int]:
+    """A spec as it is stored, with a sum: a bit that the disk turned must not become another spec."""
+    text = json.dumps(codec.to_wire(spec))
+    return text, zlib.crc32(text.encode())
+
+
+def _words(argv: str) -> tuple[str, ...]:
+    try:
+        return tuple(str(word) for word in json.loads(argv))
+    except (ValueError, TypeError):
+        return ("?",)  # only shown to people
+
+
 def _row(values: tuple[object, ...]) -> BoxRow:
-    box_id, _, position, spec, state, reason, created_at, pid, ticks, boot = values
+    box_id, name, position, text, text_sum, state, reason, created_at, pid, ticks, boot = values
     evidence = None
     if isinstance(pid, int) and isinstance(ticks, int) and isinstance(boot, str):
         evidence = Evidence(pid=pid, start_ticks=ticks, boot_id=boot)
-    if not isinstance(position, int):
-        msg = f"position is {position!r}"
-        raise TypeError(msg)
+    assert isinstance(position, int)  # the table is STRICT
+    spec = codec.from_wire(BoxSpec, json.loads(str(text)))
+    if zlib.crc32(str(text).encode()) != text_sum or spec.name != name:
+        msg = "its spec does not match its sum"
+        raise ValueError(msg)
     return BoxRow(
         id=BoxId(str(box_id)),
         position=position,
-        spec=codec.from_wire(BoxSpec, json.loads(str(spec))),
+        spec=spec,
         state=BoxState(state),
         reason=str(reason),
         created_at=str(created_at),
@@ -216,14 +286,17 @@ def _translated(path: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
-        text = str(error)
-        if "full" in text or "disk I/O" in text:
+        name = getattr(error, "sqlite_errorname", "")
+        if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
             raise Unavailable(
-                f"cannot write {path}: {text}", hint="free some disk space; nothing acknowledged was lost", code="disk"
+                f"cannot write {path}: {error}", hint="free some disk space; nothing acknowledged was lost", code="disk"
             ) from error
-        if "malformed" in text or "not a database" in text or "corrupt" in text:
-            raise _corrupt(path, text) from error
-        raise Unavailable(f"cannot use {path}: {text}", hint="run `paddock doctor`", code="store") from error
+        if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+            raise _corrupt(path, str(error)) from error
+        if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
+            hint = "check the permissions and the mount of its directory"
+            raise Unavailable(f"cannot write {path}: {error}", hint=hint, code="store") from error
+        raise Unavailable(f"cannot use {path}: {error}", hint="run `paddock doctor`", code="store") from error
 
 
 def _corrupt(path: str, detail: str) -> Unavailable:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import time
@@ -63,7 +64,6 @@ class Installation:
         self.workspace.mkdir()
         self.environ = {key: os.environ[key] for key in _PASSED if key in os.environ}
         self.environ["PADDOCK_HOME"] = str(self.home)
-        self._mounts = Path("/proc/self/mountinfo").read_text().count("\n")
 
     def __repr__(self) -> str:
         return f"<Installation {self.home}>"
@@ -71,6 +71,10 @@ class Installation:
     @property
     def state(self) -> Path:
         return self.home / "state"
+
+    def command(self, words: tuple[str, ...]) -> list[str]:
+        """How the command line is started."""
+        return [str(PROGRAM), *words]
 
     def cli(
         self,
@@ -82,7 +86,7 @@ class Installation:
     ) -> subprocess.CompletedProcess[bytes]:
         """Run `./paddock WORDS` as a user would, in the workspace."""
         return subprocess.run(
-            [str(PROGRAM), *words],
+            self.command(words),
             input=stdin,
             capture_output=True,
             cwd=cwd or self.workspace,
@@ -93,7 +97,7 @@ class Installation:
 
     def spawn(self, *words: str, cwd: Path | None = None) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [str(PROGRAM), *words],
+            self.command(words),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -122,8 +126,12 @@ class Installation:
     def kill_daemon(self) -> int:
         """As a crash would: no warning, no clean-up."""
         pid = self.daemon_pid()
-        os.kill(pid, signal.SIGKILL)
-        until(lambda: not alive(pid), "the killed daemon is gone")
+        pidfd = os.pidfd_open(pid)
+        try:
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            assert select.select([pidfd], [], [], 10)[0]  # all its threads are gone, and with them its descriptors
+        finally:
+            os.close(pidfd)
         return pid
 
     def clear(self) -> None:
@@ -142,7 +150,7 @@ class Installation:
         assert list((self.state / "boxes").iterdir()) == []
         assert list((self.state / "trash").iterdir()) == []
         assert _cgroups_of(self.state) == []
-        assert Path("/proc/self/mountinfo").read_text().count("\n") == self._mounts
+        assert [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(self.home) in line] == []
 
 
 def _cgroups_of(state: Path) -> Sequence[str]:

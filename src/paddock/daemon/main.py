@@ -14,23 +14,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock import fs, limits, paths
-from paddock.daemon.server import Server
+from paddock.daemon.server import Server, broken
 from paddock.engines.process import accounting, cgroups, plan
 from paddock.engines.process.bounds import Bounds
 from paddock.engines.process.engine import ProcessEngine
 from paddock.engines.process.warm import Launcher
-from paddock.errors import PaddockError, Unavailable
+from paddock.errors import PaddockError
 from paddock.model import EngineName
-from paddock.runtime import Runtime
+from paddock.runtime import Runtime, threads
 from paddock.runtime.recovery import recover
 from paddock.store import Store
 from paddock.watch import Deadlines, Disk, HostSample, Memory, Watch
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Iterable, Mapping
 
 log = logging.getLogger(__name__)
-_LOOK_S = 5.0
+_BACKLOG = 512
+_THREADS = 6
+_LOOK_S = 2.0
 _SCAN_ENTRIES = limits.DISK_BYTES_DEFAULT // limits.FILE_BYTES + 1  # whoever has more is over the default limit
 _SCAN_S = 20.0
 
@@ -49,18 +52,25 @@ def main() -> None:
             return
         _log_to(where.daemon_log)
         _raise_file_limit()
-        store = Store(where.database)
+        # Before the store is touched: a daemon that answers here is alive, even if someone deleted its lock.
+        listener = fs.bind_unix(where.run, paths.SOCKET)
+        listener.listen(_BACKLOG)
+        store = Store(where.database, is_first=not os.listdir(where.boxes))
         held = Bounds(cgroups.find(tag(where.state)))  # forks, so before there are threads
     except PaddockError as error:
         _tell(ready, {"error": error.to_wire()})
         return
     except OSError as error:
-        _tell(ready, {"error": Unavailable(f"the daemon cannot start: {error}", code="start").to_wire()})
+        _tell(ready, {"error": broken(error).to_wire()})
         return
-    asyncio.run(_live(where, store, held, ready))
+    # Neither asyncio.run nor a return: both wait for threads, and what those still do (removing files, measuring boxes)
+    # must not keep the next daemon waiting.
+    asyncio.new_event_loop().run_until_complete(_live(where, store, held, listener, ready))
+    logging.shutdown()
+    os._exit(0)
 
 
-async def _live(where: paths.Paths, store: Store, held: Bounds, ready: int) -> None:
+async def _live(where: paths.Paths, store: Store, held: Bounds, listener: socket.socket, ready: int) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -69,43 +79,55 @@ async def _live(where: paths.Paths, store: Store, held: Bounds, ready: int) -> N
     engines = {EngineName.PROCESS: ProcessEngine(where.state, launcher, held)}
     disk = Disk(_disk_of, unlinked_of=_unlinked_of, written_of=accounting.written_of)
     judges = (Deadlines(), Memory(accounting.memory_of), disk)
-    runtime = Runtime(
-        where,
-        store,
-        engines,
-        paths.home_directory(),
-        lambda on_verdict: Watch(judges, lambda: _sample(where), on_verdict),
-    )
-    warming = loop.create_task(launcher.warm_up(), name="warm launcher")
     try:
+        loop.set_default_executor(threads.pool(_THREADS, "daemon"))
+        runtime = Runtime(
+            where,
+            store,
+            engines,
+            paths.home_directory(),
+            lambda on_verdict: Watch(judges, lambda: _sample(where), on_verdict),
+        )
+        warming = loop.create_task(launcher.warm_up(), name="warm launcher")
         await recover(runtime, store)
-        listener = fs.bind_unix(where.run, paths.SOCKET)
-        listener.listen(128)
-        identity = os.lstat(f"{where.run}/{paths.SOCKET}").st_ino
-        server = Server(runtime, listener)
-        server.start()
-        watching = loop.create_task(runtime.watch.run(), name="watch")
-        _tell(ready, {"ready": True})
-        log.info("serving, pid %d, %d boxes", os.getpid(), len(runtime.boxes))
-        stopping = loop.create_task(stop.wait(), name="stop")
-        moved = loop.create_task(_until_moved(where, identity), name="moved")
-        await asyncio.wait({stopping, moved}, return_when=asyncio.FIRST_COMPLETED)
-        moved.cancel()
-        await asyncio.sleep(0)  # the answer to `shutdown` goes out first
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
-        await server.close()
-        if _is_ours(where, identity):
-            os.unlink(f"{where.run}/{paths.SOCKET}")
+    except (PaddockError, OSError) as error:
+        log.exception("cannot start")
+        _tell(ready, {"error": (error if isinstance(error, PaddockError) else broken(error)).to_wire()})
+        return
+    _tell(ready, {"ready": True})
+    log.info("serving, pid %d, %d boxes", os.getpid(), len(runtime.boxes))
+    try:
+        await _serve(where, runtime, listener, stop)
     finally:
         await asyncio.gather(warming, return_exceptions=True)
         await runtime.close()
         await launcher.close()
 
 
+async def _serve(where: paths.Paths, runtime: Runtime, listener: socket.socket, stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+    identity = os.lstat(f"{where.run}/{paths.SOCKET}").st_ino
+    server = Server(runtime, listener)
+    serving = loop.create_task(server.run(), name="serve")
+    watching = loop.create_task(runtime.watch.run(), name="watch")
+    stopping = loop.create_task(stop.wait(), name="stop")
+    moved = loop.create_task(_until_moved(where, identity), name="moved")
+    await asyncio.wait({serving, stopping, moved}, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.sleep(0)  # the answer to `shutdown` goes out first
+    for task in (serving, watching, stopping, moved):
+        task.cancel()
+    await asyncio.gather(serving, watching, stopping, moved, return_exceptions=True)
+    await server.close()
+    if _is_ours(where, identity):
+        os.unlink(f"{where.run}/{paths.SOCKET}")
+    else:
+        await runtime.end_homeless()
+
+
 def tag(state: str) -> str:
-    """Names this installation among others on the machine."""
-    return hashlib.sha256(f"{os.getuid()} {state}".encode()).hexdigest()[:10]
+    """Names this installation among others that share its cgroups, even from a container with the same paths."""
+    place = os.stat(state)
+    return hashlib.sha256(f"{os.getuid()} {state} {place.st_dev} {place.st_ino}".encode()).hexdigest()[:10]
 
 
 def _sample(where: paths.Paths) -> HostSample:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import socket
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 _SEND_TIMEOUT_S = 30.0
 _ITEMS_PER_MESSAGE = 200
+_RETRY_S = 0.1
 
 
 class Server:
@@ -28,30 +30,55 @@ class Server:
         self._runtime = runtime
         self._listener = listener
         self._clients: set[asyncio.Task[None]] = set()
+        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def __repr__(self) -> str:
         return f"<Server {len(self._clients)} clients>"
 
-    def start(self) -> None:
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
         self._listener.setblocking(False)
-        asyncio.get_running_loop().add_reader(self._listener.fileno(), self._accept)
+        while True:
+            await _readable(self._listener)  # not sock_accept: without descriptors accept fails even if nobody waits
+            try:
+                sock, _ = self._listener.accept()
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                await self._turn_away(error)
+                continue
+            sock.setblocking(False)
+            if len(self._clients) >= limits.CONNECTIONS_MAX or not _is_same_user(sock):
+                sock.close()
+                continue
+            task = loop.create_task(self._client(sock), name="client")
+            self._clients.add(task)
+            task.add_done_callback(self._clients.discard)
 
-    def _accept(self) -> None:
+    async def _turn_away(self, error: OSError) -> None:
+        """No descriptor is left for a client: the spare one serves to tell it so."""
+        log.warning("cannot take a client: %s", error)
+        self._let_go()
         try:
             sock, _ = self._listener.accept()
-        except OSError:  # the caller hung up, or we are out of descriptors; both pass
-            return
-        sock.setblocking(False)
-        if len(self._clients) >= limits.CONNECTIONS_MAX or not _is_same_user(sock):
-            sock.close()
-            return
-        task = asyncio.get_running_loop().create_task(self._client(sock), name="client")
-        self._clients.add(task)
-        task.add_done_callback(self._clients.discard)
+            with sock:
+                sock.setblocking(False)
+                await _send(sock, {"ok": False, "error": broken(error).to_wire()}, ())
+        except OSError:
+            pass  # the client waits in the queue
+        try:
+            self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            await asyncio.sleep(_RETRY_S)
+
+    def _let_go(self) -> None:
+        if self._spare >= 0:
+            os.close(self._spare)
+            self._spare = -1
 
     async def close(self) -> None:
-        asyncio.get_running_loop().remove_reader(self._listener.fileno())
         self._listener.close()
+        self._let_go()
         for task in list(self._clients):
             task.cancel()
         await asyncio.gather(*self._clients, return_exceptions=True)
@@ -72,26 +99,27 @@ class Server:
                 await _send(sock, {"ok": False, "error": error.to_wire()}, ())
 
     async def _answer(self, sock: socket.socket, payload: bytes) -> None:
-        fds: tuple[int, ...] = ()
         try:
             answer = await self._call(frames.decode_message(payload))
-            fds = answer.fds
-            await self._reply(sock, answer)
         except PaddockError as error:
             await _send(sock, {"ok": False, "error": error.to_wire()}, ())
-        except (OSError, TimeoutError):
-            raise
+        except OSError as error:
+            log.exception("request failed")
+            await _send(sock, {"ok": False, "error": broken(error).to_wire()}, ())
         except Exception as error:
             log.exception("request failed")
-            broken = Unavailable(
+            bug = Unavailable(
                 f"the daemon failed: {type(error).__name__}: {error}",
                 hint=f"please report it; {self._runtime.paths.daemon_log} has the details",
                 code="bug",
             )
-            await _send(sock, {"ok": False, "error": broken.to_wire()}, ())
-        finally:
-            for fd in fds:
-                os.close(fd)
+            await _send(sock, {"ok": False, "error": bug.to_wire()}, ())
+        else:
+            try:
+                await self._reply(sock, answer)
+            finally:
+                for fd in answer.fds:
+                    os.close(fd)
 
     async def _call(self, message: Message) -> api.Answer:
         if message.get("version") != VERSION:
@@ -113,6 +141,16 @@ class Server:
         await _send(sock, {"ok": True, "result": items}, answer.fds)
 
 
+async def _readable(sock: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(sock.fileno(), ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(sock.fileno())
+
+
 async def _send(sock: socket.socket, message: Message, fds: tuple[int, ...]) -> None:
     data = frames.encode_message(message)
     sent = 0
@@ -120,6 +158,22 @@ async def _send(sock: socket.socket, message: Message, fds: tuple[int, ...]) -> 
         sent = socket.send_fds(sock, [data], list(fds))
     if sent < len(data):
         await asyncio.wait_for(asyncio.get_running_loop().sock_sendall(sock, data[sent:]), _SEND_TIMEOUT_S)
+
+
+def broken(error: OSError) -> Unavailable:
+    """What the kernel refused the daemon, as the error a caller gets."""
+    hints = {
+        errno.ENOSPC: "free some disk space; nothing acknowledged was lost",
+        errno.EDQUOT: "free some of your disk quota; nothing acknowledged was lost",
+        errno.EROFS: "make the state directory writable",
+        errno.EMFILE: "stop some boxes, or raise the limit of open files (`ulimit -Hn`)",
+        errno.ENFILE: "the machine has too many open files",
+        errno.EAGAIN: "stop some boxes: your account or the machine has no room for another process (`ulimit -u`)",
+        errno.ENOMEM: "free some memory",
+    }
+    place = f" ({error.filename})" if error.filename else ""
+    hint = hints.get(error.errno or 0, "run `paddock doctor`")
+    return Unavailable(f"the daemon failed: {error.strerror or error}{place}", hint=hint, code="os")
 
 
 def _is_same_user(sock: socket.socket) -> bool:

@@ -67,12 +67,16 @@ def journal_paths(directory: str, job: str) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def journal_files(directory: str, job: str) -> Iterator[list[int]]:
-    """Two fresh files for init to write; closed here when it has them."""
+    """Two fresh files for init to write; closed here when it has them, and removed when it never gets them."""
     fds: list[int] = []
     try:
         for path in journal_paths(directory, job):
             fds.append(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
         yield fds
+    except BaseException:
+        for path in journal_paths(directory, job)[: len(fds)]:
+            os.unlink(path)
+        raise
     finally:
         for fd in fds:
             os.close(fd)

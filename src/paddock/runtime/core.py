@@ -10,14 +10,13 @@ import asyncio
 import logging
 import os
 import secrets
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from paddock import agents, fs, limits
 from paddock.errors import PaddockError, Unavailable, UserError
 from paddock.model import BoxId, BoxInfo, BoxRequest, BoxSpec, BoxState, EngineName, ExecSpec, JobInfo, check_env
-from paddock.runtime import commands, journals
+from paddock.runtime import commands, journals, records, threads
 from paddock.runtime.box import Box, Ending
 from paddock.runtime.normalise import normalise
 from paddock.store import JobRow, Store, new_row, now
@@ -25,6 +24,7 @@ from paddock.store import JobRow, Store, new_row, now
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Coroutine, Mapping
+    from concurrent.futures import Future
 
     from paddock.engines.base import Engine, Handle
     from paddock.frames import Message
@@ -37,6 +37,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 _ENDINGS_KEPT = 1024
 _KILLED, _TIMED_OUT = 137, 124
+_AT_ONCE = 32  # boxes ended side by side: most of it is waiting for the kernel
+_RETRY_S = 5.0
+_TRASH_PATIENCE_S = 2.0  # how long a daemon that ends waits for files to go; its successor does the rest
 _SETTLE_S = 2.0  # a box that is ending has ended by then
 
 
@@ -47,8 +50,10 @@ class Runtime:
         self.paths = paths
         self.boxes: dict[BoxId, Box] = {}
         self.repairs: list[str] = []  # what recovery found and mended, for doctor
+        self.reserved_names: set[str] = set()  # those of boxes whose rows are damaged
+        self.reserved_positions: set[int] = set()
         self._store = store
-        self._engines = engines
+        self.engines = engines
         self._home = home
         self.watch = make_watch(self.condemn)
         self._endings: dict[str, Ending] = {}
@@ -56,8 +61,12 @@ class Runtime:
         self._admission = asyncio.Semaphore(limits.STARTS_MAX)
         self.starting = 0  # boxes that are being started or wait for their turn
         # One thread for the store: a slow disk must not stop the event loop, and writes stay in order.
-        self._writer = ThreadPoolExecutor(1, "store")
+        self._writer = threads.pool(1, "store")
+        self._sweeper = threads.pool(2, "trash")
+        self._naming = asyncio.Lock()  # a name or an identity is looked up and taken in one step
         self._tasks: set[asyncio.Task[None]] = set()
+        self._sweeps: set[asyncio.Future[None]] = set()
+        self._began = now()
 
     def __repr__(self) -> str:
         return f"<Runtime {len(self.boxes)} boxes>"
@@ -81,10 +90,24 @@ class Runtime:
         if not task.cancelled() and task.exception():
             log.error("%s failed", task.get_name(), exc_info=task.exception())
 
+    def sweep(self, action: Callable[[str], None], path: str) -> None:
+        """Remove files beside everything else; what does not get done the next daemon finds in the trash."""
+        future = asyncio.get_running_loop().run_in_executor(self._sweeper, action, path)
+        self._sweeps.add(future)
+        future.add_done_callback(self._swept)
+
+    def _swept(self, future: asyncio.Future[None]) -> None:
+        self._sweeps.discard(future)
+        if not future.cancelled() and future.exception():
+            log.warning("emptying the trash: %s", future.exception())
+
     async def close(self) -> None:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._sweeps:
+            await asyncio.wait(set(self._sweeps), timeout=_TRASH_PATIENCE_S)
+        self._sweeper.shutdown(wait=False, cancel_futures=True)
         for box in self.boxes.values():
             if box.handle is not None:
                 asyncio.get_running_loop().remove_reader(box.handle.pidfd)
@@ -93,7 +116,7 @@ class Runtime:
         self._store.close()
 
     def engine(self, box: Box) -> Engine:
-        return self._engines[box.row.spec.engine]
+        return self.engines[box.row.spec.engine]
 
     def directory(self, box_id: str) -> str:
         return f"{self.paths.boxes}/{box_id}"
@@ -122,47 +145,48 @@ class Runtime:
     # -- create, open, remove ------------------------------------------------------------------------------------------
 
     async def create(self, request: BoxRequest) -> Box:
-        async with self._admission:
+        async with self._admission, self._naming:
             return await self._create(request)
 
     async def _create(self, request: BoxRequest) -> Box:
         if len(self.boxes) >= limits.BOXES_MAX:
             raise UserError(f"{limits.BOXES_MAX} boxes exist", hint="remove some with `paddock prune`", code="too-many")
-        taken = {box.name for box in self.boxes.values()}
-        spec = normalise(request, private=self.paths.private, home=self._home, taken=taken)
-        if spec.engine not in self._engines:
+        spec = normalise(request, private=self.paths.private, home=self._home, taken=self._taken())
+        if spec.engine not in self.engines:
             raise Unavailable(f"engine {spec.engine.value!r} is not available", code="no-engine")
         return await self._add(spec)
+
+    def _taken(self) -> set[str]:
+        return {box.name for box in self.boxes.values()} | self.reserved_names
 
     async def _add(self, spec: BoxSpec) -> Box:
         box_id = BoxId(secrets.token_hex(6))
         directory = self.directory(box_id)
         try:
             os.mkdir(directory, 0o700)
-            if not spec.ephemeral:
-                fs.write_atomic(f"{directory}/spec.json", journals.spec_text(spec))
         except OSError as error:
             raise Unavailable(
                 f"cannot make {directory}: {error.strerror}", hint="free some disk space", code="disk"
             ) from error
-        box = Box(new_row(box_id, spec, {box.row.position for box in self.boxes.values()}), directory)
-        self.boxes[box_id] = box  # before we wait: name and position are taken from now on
+        row = new_row(box_id, spec, {box.row.position for box in self.boxes.values()} | self.reserved_positions)
         try:
-            if spec.ephemeral:  # nobody is told that it exists, so nobody waits for the disk
-                self._queue(self._store.add, box.row)
+            if spec.ephemeral:  # nobody is told that it exists, so nobody waits for the database
+                records.write(directory, row)
+                self._queue(self._store.insert, row)
             else:
-                await self.write(self._store.add, box.row)
+                await self.write(records.add, self._store, directory, row)
         except BaseException:
-            del self.boxes[box_id]
             self._discard(directory)
             raise
+        box = self.boxes[box_id] = Box(row, directory)
         return box
 
     async def open(self, request: BoxRequest) -> tuple[Box, bool]:
         """The box of this agent and directory, made when there is none; says whether it is new."""
-        existing = self._same(request)
-        if existing is None:
-            return await self.create(request), True
+        async with self._naming:
+            existing = self._same(request)
+            if existing is None:
+                return await self._create(request), True
         if request.name and request.name != existing.name:
             raise UserError(
                 f"{request.agent} in {existing.row.spec.workspace} is the box {existing.name!r}",
@@ -176,8 +200,8 @@ class Runtime:
 
     def _require_same_shape(self, box: Box, request: BoxRequest) -> None:
         spec = box.row.spec
-        taken = {other.name for other in self.boxes.values()}
-        wanted = normalise(replace(request, name=""), private=self.paths.private, home=self._home, taken=taken)
+        anonymous = replace(request, name="")
+        wanted = normalise(anonymous, private=self.paths.private, home=self._home, taken=self._taken())
         for key in ("engine", "mounts", "limits"):
             asked = getattr(request, key)
             default = getattr(BoxRequest(workspace=request.workspace), key)
@@ -189,7 +213,9 @@ class Runtime:
                 )
 
     async def remove(self, name: str, *, force: bool) -> None:
-        box = self.find(name)
+        await self._remove(self.find(name), force=force)
+
+    async def _remove(self, box: Box, *, force: bool) -> None:
         async with box.lock:
             if box.handle is not None and not force:
                 raise UserError(
@@ -201,23 +227,38 @@ class Runtime:
             await self._forget(box)
 
     async def _forget(self, box: Box) -> None:
+        """Its files leave first, in one step: a row without files is finished off by recovery, and may go when the
+        disk is full, because they may be what fills it."""
         if self.boxes.get(box.row.id) is not box:
             return
-        await self.write(self._store.remove, box.row.id)
+        moved = fs.discard_tree(box.directory, self.paths.trash)
+        try:
+            await self.write(self._store.remove, box.row.id)
+        except Unavailable as error:
+            if error.code != "disk":
+                raise
+            await asyncio.to_thread(fs.remove_tree, moved)
+            await self.write(self._store.remove, box.row.id)
         del self.boxes[box.row.id]
-        self._discard(box.directory)
+        self.sweep(fs.remove_tree, moved)
+
+    async def _forget_later(self, box: Box) -> None:
+        while self.boxes.get(box.row.id) is box:
+            await asyncio.sleep(_RETRY_S)
+            try:
+                await self._forget(box)
+            except PaddockError as error:
+                log.warning("the record of %s cannot be removed yet: %s", box.name, error)
 
     def _discard(self, directory: str) -> None:
-        try:
-            moved = fs.discard_tree(directory, self.paths.trash)
-        except FileNotFoundError:
-            return
-        self.later(asyncio.to_thread(fs.remove_tree, moved), "empty trash")
+        self.sweep(fs.remove_tree, fs.discard_tree(directory, self.paths.trash))
 
     # -- start and stop ------------------------------------------------------------------------------------------------
 
     async def start(self, box: Box) -> None:
         async with box.lock:
+            if box.handle is None or box.handle.ended():
+                await box.ended.wait()  # its last run is still being put away
             if self.boxes.get(box.row.id) is not box:
                 raise UserError(f"the box {box.name!r} was removed", code="no-box")
             if box.handle is None:
@@ -235,20 +276,31 @@ class Runtime:
         try:
             handle = await self.engine(box).start(box.placement, listening)
         except PaddockError as error:
-            if not box.row.spec.ephemeral:
-                box.row = await self.write(self._store.set_state, box.row, BoxState.FAILED, error.message)
+            await self._note(box, BoxState.FAILED, error.message)
             raise
-        if box.row.spec.ephemeral:
-            # Nobody is told that it runs, and recovery finds it by its socket: no need to wait for the disk.
-            self._queue(self._store.set_state, box.row, BoxState.RUNNING, "", handle.evidence)
-        else:
-            try:
-                box.row = await self.write(self._store.set_state, box.row, BoxState.RUNNING, "", handle.evidence)
-            except BaseException:
-                handle.kill()
-                handle.close()
-                raise
+        except OSError as error:
+            await self._note(box, BoxState.FAILED, error.strerror or str(error))
+            raise
         self.hold(box, handle)
+        if box.row.spec.ephemeral:  # nobody is told that it runs, and recovery finds it by its socket
+            box.row = replace(box.row, state=BoxState.RUNNING, evidence=handle.evidence)
+            self._queue(self._store.set_state, box.row, BoxState.RUNNING, "", handle.evidence)
+            return
+        try:
+            box.row = await self.write(self._store.set_state, box.row, BoxState.RUNNING, "", handle.evidence)
+        except BaseException as error:
+            box.verdict = Ending(reason=f"its start could not be recorded: {error}", exit_code=_KILLED)
+            handle.kill()
+            await box.ended.wait()
+            raise
+
+    async def _note(self, box: Box, state: BoxState, reason: str) -> None:
+        """Record how a box ended; without room for it, recovery will find out again."""
+        box.row = replace(box.row, state=state, reason=reason, evidence=None)
+        try:
+            await self.write(self._store.set_state, box.row, state, reason)
+        except PaddockError as error:
+            log.warning("recording that %s is %s: %s", box.name, state.value, error)
 
     def hold(self, box: Box, handle: Handle) -> None:
         """From here on the box's end is noticed."""
@@ -268,26 +320,35 @@ class Runtime:
         """A box's first process is gone: say why, let go, and remove what was only for this run."""
         assert box.handle is not None
         try:
-            reason = await asyncio.to_thread(self.engine(box).clean, box.placement)
-        except OSError as error:
-            log.warning("cleaning after %s: %s", box.name, error)
-            reason = ""
-        ending = box.verdict or Ending(reason=reason, exit_code=_KILLED)
-        box.handle.close()
-        box.handle, box.ending = None, ending
-        self._endings[box.row.id] = ending
-        while len(self._endings) > _ENDINGS_KEPT:
-            del self._endings[next(iter(self._endings))]
-        try:
-            if box.row.spec.ephemeral:
-                await self._forget(box)
-            elif self.boxes.get(box.row.id) is box:
-                state = BoxState.FAILED if ending.reason else BoxState.STOPPED
-                box.row = await self.write(self._store.set_state, box.row, state, ending.reason)
-        except PaddockError as error:
-            log.error("recording the end of %s: %s", box.name, error)  # noqa: TRY400  recovery will find it ended
+            reason = await self._clean(box)
+            ending = box.verdict or Ending(reason=reason or _unasked(box), exit_code=_KILLED)
+            box.handle.close()
+            box.handle, box.ending = None, ending
+            self._endings[box.row.id] = ending
+            while len(self._endings) > _ENDINGS_KEPT:
+                del self._endings[next(iter(self._endings))]
+            if self.boxes.get(box.row.id) is box:
+                await self._put_away(box, ending)
         finally:
             box.ended.set()
+
+    async def _clean(self, box: Box) -> str:
+        try:
+            return await asyncio.to_thread(self.engine(box).clean, box.placement)
+        except (OSError, RuntimeError) as error:  # RuntimeError: no thread is to be had
+            log.warning("cleaning after %s: %s", box.name, error)
+            return ""
+
+    async def _put_away(self, box: Box, ending: Ending) -> None:
+        if not box.row.spec.ephemeral:
+            await self._note(box, BoxState.FAILED if ending.reason else BoxState.STOPPED, ending.reason)
+            return
+        box.row = replace(box.row, state=BoxState.STOPPED, evidence=None)
+        try:
+            await self._forget(box)
+        except PaddockError as error:
+            log.warning("removing %s: %s", box.name, error)
+            self.later(self._forget_later(box), f"forget {box.name}")
 
     async def stop(self, name: str, grace_s: float = limits.STOP_GRACE_S) -> None:
         box = self.find(name)
@@ -322,6 +383,13 @@ class Runtime:
             log.warning("ending %s: %s", box.name, reason)
             box.verdict = Ending(reason=reason, exit_code=_TIMED_OUT if reason.startswith("wall") else _KILLED)
             box.handle.kill()
+
+    async def end_homeless(self) -> None:
+        """Our state was deleted: end the boxes whose files went with it, since nobody can find them again."""
+        homeless = [box for box in self.boxes.values() if box.handle and _is_homeless(box)]
+        for box in homeless:
+            self.condemn(box.row.id, "its files are gone")
+        await asyncio.gather(*(box.ended.wait() for box in homeless))
 
     async def ending(self, box_id: str) -> Ending:
         """Why a box went away, for a client whose channel broke; waits until we know."""
@@ -395,18 +463,22 @@ class Runtime:
         channel = self._connect(box)
         try:
             if message["journal_bytes"]:
-                await self._record_job(box, job, spec)
                 with commands.journal_files(box.directory, job) as fds:
-                    await commands.send(channel, message, fds)
+                    await self._record_job(box, job, spec)
+                    await self._send_start(box, job, channel, message, fds)
             else:
-                await commands.send(channel, message, [])
-        except OSError as error:
-            channel.close()
-            raise Unavailable(f"the box {box.name!r} went away: {error.strerror}", code="gone") from error
+                await _send(box, channel, message, [])
         except BaseException:
             channel.close()
             raise
         return job, channel
+
+    async def _send_start(self, box: Box, job: str, channel: socket.socket, message: Message, fds: list[int]) -> None:
+        try:
+            await _send(box, channel, message, fds)
+        except BaseException:
+            await self.write(self._store.remove_job, box.row.id, job)
+            raise
 
     def _start_message(self, box: Box, spec: ExecSpec, job: str) -> Message:
         wanted = box.row.spec
@@ -464,8 +536,7 @@ class Runtime:
         async with box.lock:
             env = {key: value for key, value in {**box.row.spec.env, **values}.items() if key not in removed}
             spec = replace(box.row.spec, env=check_env(env))
-            box.row = await self.write(self._store.set_spec, box.row, spec)
-            fs.write_atomic(f"{box.directory}/spec.json", journals.spec_text(spec))
+            box.row = await self.write(records.change, self._store, box.directory, box.row, spec)
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
@@ -491,7 +562,8 @@ class Runtime:
             box=box.name,
             argv=row.argv,
             started_at=row.started_at,
-            running=state.running and box.handle is not None,
+            # A journal that was never begun belongs to a daemon that died before it sent the command.
+            running=state.running and box.handle is not None and (state.begun or row.started_at >= self._began),
             exit_code=state.exit_code,
         )
 
@@ -513,20 +585,45 @@ class Runtime:
     async def prune(self) -> list[str]:
         """Remove every box that has run and is not running."""
         gone = [box for box in self.boxes.values() if box.handle is None and box.state is not BoxState.CREATED]
-        for box in gone:
-            await self.remove(box.name, force=False)
-        return [box.name for box in gone]
+        return await self._remove_all(gone, force=False)
 
     async def reset(self) -> list[str]:
-        names = [box.name for box in self.boxes.values()]
-        for name in names:
-            try:
-                await self.remove(name, force=True)
-            except UserError:
-                continue  # gone meanwhile
-        return names
+        return await self._remove_all(list(self.boxes.values()), force=True)
+
+    async def _remove_all(self, boxes: list[Box], *, force: bool) -> list[str]:
+        """Names of what is gone; an error comes after everything that could go has gone."""
+        limit = asyncio.Semaphore(_AT_ONCE)
+
+        async def remove(box: Box) -> str:
+            async with limit:
+                await self._remove(box, force=force)
+            return box.name
+
+        done = await asyncio.gather(*(remove(box) for box in boxes), return_exceptions=True)
+        for error in done:
+            if isinstance(error, BaseException) and not isinstance(error, UserError):  # started, or gone, meanwhile
+                raise error
+        return [name for name in done if isinstance(name, str)]
 
 
 def _log_failure(done: Future[object]) -> None:
     if error := done.exception():
         log.error("a record was not written: %s", error)
+
+
+def _unasked(box: Box) -> str:
+    """A box around one command ends with it; any other ends when we say so."""
+    return "" if box.row.spec.ephemeral else "its first process was killed"
+
+
+def _is_homeless(box: Box) -> bool:
+    return not os.path.isdir(box.directory)
+
+
+async def _send(box: Box, channel: socket.socket, message: Message, fds: list[int]) -> None:
+    try:
+        await commands.send(channel, message, fds)
+    except OSError as error:
+        raise Unavailable(
+            f"the box {box.name!r} went away: {error.strerror}", hint="run the command again", code="gone"
+        ) from error

@@ -1,4 +1,4 @@
-"""Reading what init wrote: a job's journal and a box's recorded spec. Both lie in the box's storage on the host side.
+"""Reading what init wrote: a job's journal, which lies in the box's storage on the host side.
 
 A journal is the frames of a command's channel in two files (docs/frames.md). It was written from inside the box, so it
 is decoded as hostile bytes: a torn or forged frame ends the reading, nothing else.
@@ -6,17 +6,12 @@ is decoded as hostile bytes: a torn or forged frame ends the reading, nothing el
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from paddock import codec, frames
+from paddock import frames
 from paddock.errors import Unavailable
 from paddock.runtime.commands import journal_paths
-
-if TYPE_CHECKING:
-    from paddock.model import BoxSpec
 
 _TAIL_BYTES = 4096
 
@@ -25,20 +20,17 @@ _TAIL_BYTES = 4096
 class JournalState:
     running: bool
     exit_code: int | None
-
-
-def spec_text(spec: BoxSpec) -> bytes:
-    """Beside the store, so that a damaged database can be rebuilt from the boxes themselves."""
-    return json.dumps(codec.to_wire(spec), indent=1).encode() + b"\n"
+    begun: bool  # init has written to it
 
 
 def state(directory: str, job: str) -> JournalState:
     """Whether the journal holds the command's end, without reading all of it: the end is its last frame."""
-    for path in journal_paths(directory, job):
-        code = _exit_code(_tail(path))
+    tails = [_tail(path) for path in journal_paths(directory, job)]
+    for tail in tails:
+        code = _exit_code(tail)
         if code is not None:
-            return JournalState(running=False, exit_code=code)
-    return JournalState(running=True, exit_code=None)
+            return JournalState(running=False, exit_code=code, begun=True)
+    return JournalState(running=True, exit_code=None, begun=any(tails))
 
 
 def open_files(directory: str, job: str) -> list[int]:
@@ -59,6 +51,16 @@ def remove(directory: str, job: str) -> None:
             os.unlink(path)
         except FileNotFoundError:
             continue
+
+
+def unused(directory: str) -> set[str]:
+    """Jobs whose journal init has not begun."""
+    try:
+        with os.scandir(f"{directory}/journal") as entries:
+            sizes = [(entry.name[:-2], entry.stat(follow_symlinks=False).st_size) for entry in entries]
+    except FileNotFoundError:
+        return set()
+    return {job for job, _ in sizes} - {job for job, size in sizes if size}
 
 
 def _tail(path: str) -> bytes:

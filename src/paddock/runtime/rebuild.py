@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING
 
-from paddock import codec, fs
+from paddock import fs, store
 from paddock.errors import PaddockError, Unavailable
-from paddock.model import BoxId, BoxSpec
-from paddock.store import Store, new_row, quarantine
+from paddock.model import BoxId
+from paddock.runtime import records
 
 if TYPE_CHECKING:
     from paddock.paths import Paths
@@ -22,28 +21,36 @@ def rebuild(where: Paths) -> list[str]:
     if not lock.try_acquire():
         raise Unavailable("a daemon is running", hint="`paddock daemon stop` first; boxes keep running", code="daemon")
     try:
-        report = [f"kept the old database as {quarantine(where.database)}"] if os.path.exists(where.database) else []
-        store = Store(where.database)
+        had = store.exists(where.database)
+        report = [f"kept the old database as {store.quarantine(where.database)}"] if had else []
+        fresh = store.Store(where.database)
         try:
-            report += _add_boxes(where, store)
+            with fresh.batch():
+                report += _add_boxes(where, fresh)
         finally:
-            store.close()
+            fresh.close()
     finally:
         lock.release()
     return report or ["there was nothing to rebuild"]
 
 
-def _add_boxes(where: Paths, store: Store) -> list[str]:
+def _add_boxes(where: Paths, fresh: store.Store) -> list[str]:
     report = []
-    for position, box_id in enumerate(sorted(os.listdir(where.boxes)) if os.path.isdir(where.boxes) else []):
+    rows: list[store.BoxRow] = []
+    for box_id in sorted(os.listdir(where.boxes)) if os.path.isdir(where.boxes) else []:
         try:
-            with open(f"{where.boxes}/{box_id}/spec.json", "rb") as file:
-                spec = codec.from_wire(BoxSpec, json.loads(file.read()))
-            store.add(new_row(BoxId(box_id), spec, range(position)))
+            names, positions = {row.spec.name for row in rows}, {row.position for row in rows}
+            rows.append(records.read(where.boxes, BoxId(box_id), names, positions))
         except (OSError, ValueError, PaddockError) as error:
-            aside = f"{where.state}/unreadable-{box_id}"
-            os.rename(f"{where.boxes}/{box_id}", aside)
-            report.append(f"box {box_id}: {error}; its files are now in {aside}")
+            report.append(f"box {box_id}: {error}; its files are now in {set_aside(where, box_id)}")
             continue
-        report.append(f"box {spec.name}: restored")
+        records.restore(fresh, f"{where.boxes}/{box_id}", rows[-1])
+        report.append(f"box {rows[-1].spec.name}: restored")
     return report
+
+
+def set_aside(where: Paths, box_id: str) -> str:
+    """Move the files of a box nobody can read out of the way, and keep them."""
+    aside = f"{where.state}/unreadable-{box_id}"
+    os.rename(f"{where.boxes}/{box_id}", aside)
+    return aside

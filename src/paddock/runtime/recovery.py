@@ -1,75 +1,187 @@
-"""What a new daemon does before it serves: find the boxes an earlier one left, and clear away what nobody owns."""
+"""What a new daemon does before it serves: find the boxes an earlier one left, and clear away what nobody owns.
+
+What is true is found out first, from the rows, the disk and /proc; what changed is then written down in one go. When
+there is no room to write it down it is true all the same, and the next daemon finds it again.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paddock import fs
-from paddock.model import BoxState
+from paddock import fs, proc
+from paddock.errors import PaddockError, Unavailable
+from paddock.model import BoxId, BoxState
+from paddock.runtime import commands, journals, records
 from paddock.runtime.box import Box
+from paddock.runtime.rebuild import set_aside
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from paddock.engines.base import Handle
     from paddock.runtime.core import Runtime
-    from paddock.store import Store
+    from paddock.store import BoxRow, Store
 
 log = logging.getLogger(__name__)
 
 
 async def recover(runtime: Runtime, store: Store) -> None:
-    rows, damaged = store.load()
-    for damage in damaged:
-        runtime.repairs.append(f"box {damage.name}: its record is damaged ({damage.problem}); left as it is")
-    for row in rows:
-        box = Box(row, runtime.directory(row.id))
-        runtime.boxes[row.id] = box
-        await _revive(runtime, store, box)
-    _clear_strays(runtime, {*runtime.boxes, *(damage.id for damage in damaged)})
+    await _Recovery(runtime, store).run()
 
 
-async def _revive(runtime: Runtime, store: Store, box: Box) -> None:
-    engine = runtime.engine(box)
-    running = box.row.state is BoxState.RUNNING
-    if not running and not _has_socket(box):
-        if box.row.spec.ephemeral:
-            await _drop(runtime, store, box, "its run never began")
+class _Recovery:
+    def __init__(self, runtime: Runtime, store: Store) -> None:
+        self._runtime = runtime
+        self._store = store
+        self._changes: list[Callable[[], object]] = []
+        self._dropped: set[str] = set()
+
+    async def run(self) -> None:
+        rows, damaged = self._store.load()
+        for damage in damaged:
+            self._runtime.reserved_names.add(damage.name)
+            self._runtime.reserved_positions.add(damage.position)
+            self._say(
+                f"box {damage.name}: its record is damaged ({damage.problem}) and left as it is; "
+                "`paddock doctor --rebuild` restores it"
+            )
+        kept = {damage.id for damage in damaged}
+        for row in [*rows, *self._forgotten(rows, kept)]:
+            box = Box(row, self._runtime.directory(row.id))
+            self._runtime.boxes[row.id] = box
+            if self._has_files(box):
+                self._revive(box)
+        self._write_down()
+        self._clear_journals()
+        self._clear_strays({*self._runtime.boxes, *kept})
+        await self._sweep()
+
+    def _say(self, line: str) -> None:
+        self._runtime.repairs.append(line)
+
+    # -- what there is -------------------------------------------------------------------------------------------------
+
+    def _forgotten(self, rows: list[BoxRow], kept: Collection[str]) -> list[BoxRow]:
+        """Boxes with files and without a row: a damaged database lost them, or a run's had no time to be written."""
+        found: list[BoxRow] = []
+        names = {row.spec.name for row in rows} | self._runtime.reserved_names
+        positions = {row.position for row in rows} | self._runtime.reserved_positions
+        for name in sorted(set(os.listdir(self._runtime.paths.boxes)) - {row.id for row in rows} - set(kept)):
+            directory = self._runtime.directory(name)
+            if not records.has_run(directory):
+                continue  # nobody was told of it
+            try:
+                row = records.read(self._runtime.paths.boxes, BoxId(name), names, positions)
+            except (OSError, ValueError, PaddockError) as error:
+                aside = set_aside(self._runtime.paths, name)
+                self._say(f"box {name}: has no record ({error}); its files are now in {aside}")
+                continue
+            names.add(row.spec.name)
+            positions.add(row.position)
+            found.append(row)
+            self._changes.append(functools.partial(records.restore, self._store, directory, row))
+            if not row.spec.ephemeral:
+                self._say(f"box {row.spec.name}: the database had lost it; restored from its own record")
+        return found
+
+    def _has_files(self, box: Box) -> bool:
+        """Files leave before the row does: a row without them is a removal that was not finished."""
+        if os.path.isdir(box.directory):
+            return True
+        if box.row.state is BoxState.CREATED and not box.row.spec.ephemeral:
+            self._changes.append(lambda: records.remake(box.directory, box.row))  # it had nothing but its record
+            return True
+        self._drop(box, "its files are gone")
+        return False
+
+    def _revive(self, box: Box) -> None:
+        was_running = box.row.state is BoxState.RUNNING
+        handle = self._runtime.engine(box).adopt(box.placement, box.row.evidence)
+        if handle is not None:
+            if box.row.evidence != handle.evidence and not box.row.spec.ephemeral:
+                self._say(f"box {box.name}: was running without a record; taken over")
+            self._set_state(box, BoxState.RUNNING, "", handle)
+            self._runtime.hold(box, handle)
+            self._runtime.watch.set_active(box.row.id, active=True)  # what an earlier daemon started may still run
+            if box.row.spec.ephemeral:
+                self._runtime.later(_end_if_abandoned(self._runtime, box), f"look at {box.name}")
+        elif box.row.spec.ephemeral:
+            self._drop(box, "its run is over" if was_running else "its run never began")
+        elif was_running:
+            boot = box.row.evidence.boot_id if box.row.evidence else ""
+            why = "it ended while no daemon ran" if boot == proc.boot_id() else "the machine was restarted"
+            self._say(f"box {box.name}: {why}; marked stopped")
+            self._set_state(box, BoxState.STOPPED, why)
+
+    # -- what to do about it -------------------------------------------------------------------------------------------
+
+    def _set_state(self, box: Box, state: BoxState, reason: str, handle: Handle | None = None) -> None:
+        evidence = handle.evidence if handle else None
+        if (box.row.state, box.row.reason, box.row.evidence) == (state, reason, evidence):
+            return
+        box.row = replace(box.row, state=state, reason=reason, evidence=evidence)
+        self._changes.append(lambda: self._store.set_state(box.row, state, reason, evidence))
+
+    def _drop(self, box: Box, why: str) -> None:
+        self._dropped.add(box.row.id)
+        self._changes.append(lambda: self._store.remove(box.row.id))
+        del self._runtime.boxes[box.row.id]
+        self._say(f"box {box.name}: {why}; removed")
+
+    def _write_down(self) -> None:
+        if not self._changes:
+            return
+        try:
+            with self._store.batch():
+                for change in self._changes:
+                    change()
+        except (OSError, Unavailable) as error:
+            log.warning("recovery: %s", error)
+            self._say(f"what was found could not be written down: {error}")
+
+    def _clear_journals(self) -> None:
+        """Empty journals without a job: a daemon died before it had recorded the command."""
+        jobs = self._store.job_ids()
+        for box in self._runtime.boxes.values():
+            for job in journals.unused(box.directory):
+                if (box.row.id, job) not in jobs:
+                    journals.remove(box.directory, job)
+
+    def _clear_strays(self, known: Collection[str]) -> None:
+        """Directories of boxes whose making, or whose removal, nobody was told of. Files of any other box stay."""
+        runtime = self._runtime
+        for name in os.listdir(runtime.paths.boxes):
+            if name in self._dropped or (name not in known and not records.has_run(runtime.directory(name))):
+                fs.discard_tree(runtime.directory(name), runtime.paths.trash)
+        runtime.sweep(_empty, runtime.paths.trash)
+
+    async def _sweep(self) -> None:
+        alive = {box_id for box_id, box in self._runtime.boxes.items() if box.handle is not None}
+        for engine in self._runtime.engines.values():
+            self._runtime.repairs += await asyncio.to_thread(engine.sweep, alive)
+
+
+async def _end_if_abandoned(runtime: Runtime, box: Box) -> None:
+    """A box around one command whose daemon died before the command began waits for nobody."""
+    handle = box.handle
+    if handle is None:
         return
-    handle = engine.adopt(box.placement, box.row.evidence if running else None)
-    if handle is not None:
-        if not running:
-            box.row = store.set_state(box.row, BoxState.RUNNING, "", handle.evidence)
-            runtime.repairs.append(f"box {box.name}: was running without a record; taken over")
-        runtime.hold(box, handle)
-        runtime.watch.set_active(box.row.id, active=True)  # what an earlier daemon started may still run in it
+    try:
+        with runtime.engine(box).connect(box.placement) as channel:
+            pong = await commands.ask(channel, {"op": "ping"})
+    except (OSError, PaddockError) as error:
+        log.warning("asking %s what it does: %s", box.name, error)
         return
-    engine.clean(box.placement)
-    if box.row.spec.ephemeral:
-        await _drop(runtime, store, box, "its run is over")
-    elif running:
-        box.row = store.set_state(box.row, BoxState.STOPPED, "")
-        runtime.repairs.append(f"box {box.name}: ended while no daemon ran; marked stopped")
-
-
-async def _drop(runtime: Runtime, store: Store, box: Box, why: str) -> None:
-    store.remove(box.row.id)
-    del runtime.boxes[box.row.id]
-    runtime.repairs.append(f"box {box.name}: {why}; removed")
-
-
-def _clear_strays(runtime: Runtime, known: set[str]) -> None:
-    """Directories without a row: a create that was never acknowledged, or a removal that was."""
-    for name in os.listdir(runtime.paths.boxes):
-        if name not in known:
-            fs.discard_tree(f"{runtime.paths.boxes}/{name}", runtime.paths.trash)
-    runtime.later(asyncio.to_thread(_empty, runtime.paths.trash), "empty trash")
+    if (pong.get("processes"), pong.get("connections")) == (0, 1) and box.handle is handle:
+        runtime.repairs.append(f"box {box.name}: nobody waits for it; ended")
+        handle.kill()
 
 
 def _empty(trash: str) -> None:
     for name in os.listdir(trash):
         fs.remove_tree(f"{trash}/{name}")
-
-
-def _has_socket(box: Box) -> bool:
-    return os.path.lexists(f"{box.directory}/run/init.sock")
