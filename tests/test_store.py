@@ -15,7 +15,7 @@ import pytest
 
 from paddock.errors import PaddockError, Unavailable
 from paddock.model import BoxId, BoxSpec, BoxState, Evidence, Limits, Mount
-from paddock.store import SCHEMA, BoxRow, JobRow, Store, exists, free_position, quarantine
+from paddock.store import SCHEMA, BoxRow, JobRow, Store, exists, free_position, new_row, quarantine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +49,14 @@ def store(path: str) -> Iterator[Store]:
     opened.close()
 
 
+def add(store: Store, box_id: str, spec: BoxSpec) -> BoxRow:
+    """A new box in the lowest free position."""
+    rows, damaged = store.load()
+    row = new_row(BoxId(box_id), spec, {row.position for row in rows} | {damage.position for damage in damaged})
+    store.insert(row)
+    return row
+
+
 def reopened(path: str) -> list[BoxRow]:
     """What a reader finds that knows nothing but the file."""
     other = Store(path, is_first=False)
@@ -69,13 +77,13 @@ def execute(path: str, statement: str, *values: object) -> None:
 
 
 def test_a_box_is_read_back_as_it_was_written(store: Store, path: str) -> None:
-    row = store.add(BoxId("aa"), spec())
+    row = add(store, "aa", spec())
     assert reopened(path) == [row]
     assert (row.state, row.reason, row.evidence, row.position) == (BoxState.CREATED, "", None, 0)
 
 
 def test_a_change_is_on_disk_before_it_is_acknowledged(store: Store, path: str) -> None:
-    row = store.add(BoxId("aa"), spec())
+    row = add(store, "aa", spec())
     row = store.set_state(row, BoxState.RUNNING, "", EVIDENCE)
     assert (row.state, row.evidence) == (BoxState.RUNNING, EVIDENCE)
     assert reopened(path) == [row]
@@ -95,10 +103,10 @@ def test_it_waits_for_the_disk(store: Store) -> None:
 
 
 def test_positions_are_the_lowest_free_ones(store: Store) -> None:
-    rows = [store.add(BoxId(f"a{n}"), spec(f"n{n}")) for n in range(4)]
+    rows = [add(store, f"a{n}", spec(f"n{n}")) for n in range(4)]
     assert [row.position for row in rows] == [0, 1, 2, 3]
     store.remove("a1")
-    assert [store.add(BoxId(f"b{n}"), spec(f"m{n}")).position for n in range(2)] == [1, 4]
+    assert [add(store, f"b{n}", spec(f"m{n}")).position for n in range(2)] == [1, 4]
 
 
 @pytest.mark.parametrize(("taken", "free"), [((), 0), ((0, 1, 2), 3), ((0, 2), 1), ((5,), 0)])
@@ -107,15 +115,15 @@ def test_a_free_position(taken: tuple[int, ...], free: int) -> None:
 
 
 def test_a_name_cannot_be_taken_twice(store: Store, path: str) -> None:
-    store.add(BoxId("aa"), spec("one"))
+    add(store, "aa", spec("one"))
     with pytest.raises(Unavailable, match="UNIQUE"):
-        store.add(BoxId("bb"), spec("one"))
+        add(store, "bb", spec("one"))
     assert [row.id for row in reopened(path)] == ["aa"]
 
 
 def test_jobs_come_in_order_and_go_with_their_box(store: Store) -> None:
     for box in ("aa", "bb"):
-        store.add(BoxId(box), spec(box))
+        add(store, box, spec(box))
         for n in range(3):
             store.add_job(box, JobRow(id=f"j{n}", argv=("sh", "-c", f"{n}\udcff"), started_at=f"2026-01-0{3 - n}"))
     assert [job.id for job in store.jobs("aa")] == ["j2", "j1", "j0"]
@@ -126,12 +134,12 @@ def test_jobs_come_in_order_and_go_with_their_box(store: Store) -> None:
 
 
 def test_a_batch_is_all_or_nothing(store: Store, path: str) -> None:
-    kept = store.add(BoxId("aa"), spec("one"))
+    kept = add(store, "aa", spec("one"))
 
     def change_much() -> None:
         with store.batch():
             store.remove("aa")
-            store.add(BoxId("bb"), spec("two"))
+            add(store, "bb", spec("two"))
             assert [row.id for row in reopened(path)] == ["aa"]
             raise KeyboardInterrupt
 
@@ -140,7 +148,7 @@ def test_a_batch_is_all_or_nothing(store: Store, path: str) -> None:
     assert reopened(path) == [kept]
     with store.batch():
         store.remove("aa")
-        store.add(BoxId("bb"), spec("two"))
+        add(store, "bb", spec("two"))
     assert [row.id for row in reopened(path)] == ["bb"]
 
 
@@ -170,26 +178,26 @@ def test_repr_names_the_file(store: Store, path: str) -> None:
 def test_a_damaged_row_is_reported_and_kept_and_the_others_are_read(
     store: Store, path: str, statement: str, problem: str
 ) -> None:
-    good = [store.add(BoxId(f"good{n}"), spec(f"good{n}")) for n in range(2)]
-    store.add(BoxId("bad"), spec("bad"))
+    good = [add(store, f"good{n}", spec(f"good{n}")) for n in range(2)]
+    add(store, "bad", spec("bad"))
     execute(path, statement)
     rows, (damage,) = store.load()
     assert rows == good
     assert damage.id == "bad"
     assert problem in damage.problem
     assert store._db.execute("SELECT count(*) FROM boxes").fetchone() == (3,)
-    assert store.add(BoxId("new"), spec("new")).position == 3  # the damaged one keeps its own
+    assert add(store, "new", spec("new")).position == 3  # the damaged one keeps its own
 
 
 def test_evidence_that_is_not_whole_is_no_evidence(store: Store, path: str) -> None:
-    store.set_state(store.add(BoxId("aa"), spec()), BoxState.RUNNING, "", EVIDENCE)
+    store.set_state(add(store, "aa", spec()), BoxState.RUNNING, "", EVIDENCE)
     execute(path, "UPDATE boxes SET start_ticks = NULL")
     (found,) = reopened(path)
     assert (found.state, found.evidence) == (BoxState.RUNNING, None)
 
 
 def test_a_damaged_job_is_shown_without_its_words(store: Store, path: str) -> None:
-    store.add(BoxId("aa"), spec())
+    add(store, "aa", spec())
     store.add_job("aa", JobRow(id="j0", argv=("true",), started_at="2026"))
     execute(path, "UPDATE jobs SET argv = '[['")
     assert [job.argv for job in store.jobs("aa")] == [("?",)]
@@ -204,7 +212,7 @@ def filled(path: str) -> str:
     store = Store(path)
     with store.batch():
         for n in range(60):
-            store.add(BoxId(f"{n:012x}"), spec(f"box{n}", env={"FILL": "x" * 600}))
+            add(store, f"{n:012x}", spec(f"box{n}", env={"FILL": "x" * 600}))
     store.close()
     assert os.path.getsize(path) > 16 * 4096
     return path
@@ -305,7 +313,7 @@ def _checked(error: PaddockError) -> str:
 def test_a_database_that_lost_its_newest_pages_is_never_taken_for_a_new_one(path: str) -> None:
     """Its write-ahead log is gone, as after a careless copy: with it went the tables, or the last rows."""
     store = Store(path)
-    store.add(BoxId("aa"), spec())
+    add(store, "aa", spec())
     shutil.copy(path, path + ".copy")
     store.close()
     with pytest.raises(Unavailable, match="it is empty, but there are boxes"):
@@ -331,7 +339,7 @@ def test_a_first_database_is_made_where_there_is_none(tmp_path: Path) -> None:
 
 
 def test_a_quarantined_database_keeps_everything(store: Store, path: str) -> None:
-    row = store.add(BoxId("aa"), spec())
+    row = add(store, "aa", spec())
     moved = quarantine(path)
     store.close()
     assert not exists(path)
@@ -354,20 +362,20 @@ def no_growth(*paths: str) -> Iterator[None]:
 
 
 def test_without_room_a_change_fails_and_works_again_when_there_is(store: Store, path: str) -> None:
-    kept = store.add(BoxId("aa"), spec())
+    kept = add(store, "aa", spec())
     big = spec("big", env={"FILL": "x" * 200_000})
     with no_growth(path, path + "-wal"), pytest.raises(Unavailable) as caught:
-        store.add(BoxId("bb"), big)
+        add(store, "bb", big)
     assert caught.value.code == "disk"
     assert "free some disk space" in caught.value.hint
     assert store.load()[0] == [kept]
     assert reopened(path) == [kept]
-    assert store.add(BoxId("bb"), big) in reopened(path)
+    assert add(store, "bb", big) in reopened(path)
 
 
 def test_a_lost_box_keeps_its_own_row(store: Store, path: str) -> None:
     row = dataclasses.replace(
-        store.add(BoxId("aa"), spec()), id=BoxId("bb"), position=7, spec=spec("two"), state=BoxState.STOPPED, reason="x"
+        add(store, "aa", spec()), id=BoxId("bb"), position=7, spec=spec("two"), state=BoxState.STOPPED, reason="x"
     )
     store.insert(row)
     assert reopened(path)[1] == row

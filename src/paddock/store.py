@@ -64,6 +64,7 @@ class Damage:
 
     id: str
     name: str
+    position: int
     problem: str
 
 
@@ -118,14 +119,8 @@ class Store:
 
     # -- boxes ---------------------------------------------------------------------------------------------------------
 
-    def add(self, box_id: BoxId, spec: BoxSpec) -> BoxRow:
-        """Insert a new box at the lowest free position; the caller knows that the name is free."""
-        with self._transaction():
-            row = new_row(box_id, spec, {row[0] for row in self._db.execute("SELECT position FROM boxes")})
-            self.insert(row)
-        return row
-
     def insert(self, row: BoxRow) -> None:
+        """Add a box; the caller knows that its name and position are free."""
         values = (row.id, row.spec.name, row.spec.agent, row.spec.workspace, row.position, *_packed(row.spec))
         with self._transaction():
             self._db.execute(
@@ -165,7 +160,8 @@ class Store:
                 try:
                     rows.append(_row(values))
                 except (PaddockError, ValueError, TypeError, KeyError) as error:
-                    damaged.append(Damage(id=str(values[0]), name=str(values[1]), problem=str(error)))
+                    box_id, name, position = values[:3]
+                    damaged.append(Damage(id=str(box_id), name=str(name), position=position, problem=str(error)))
         return rows, damaged
 
     # -- jobs ----------------------------------------------------------------------------------------------------------
@@ -269,9 +265,7 @@ def _row(values: tuple[object, ...]) -> BoxRow:
     evidence = None
     if isinstance(pid, int) and isinstance(ticks, int) and isinstance(boot, str):
         evidence = Evidence(pid=pid, start_ticks=ticks, boot_id=boot)
-    if not isinstance(position, int):
-        msg = f"position is {position!r}"
-        raise TypeError(msg)
+    assert isinstance(position, int)  # the table is STRICT
     spec = codec.from_wire(BoxSpec, json.loads(str(text)))
     if zlib.crc32(str(text).encode()) != text_sum or spec.name != name:
         msg = "its spec does not match its sum"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import time
@@ -125,8 +126,12 @@ class Installation:
     def kill_daemon(self) -> int:
         """As a crash would: no warning, no clean-up."""
         pid = self.daemon_pid()
-        os.kill(pid, signal.SIGKILL)
-        until(lambda: not alive(pid), "the killed daemon is gone")
+        pidfd = os.pidfd_open(pid)
+        try:
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            assert select.select([pidfd], [], [], 10)[0]  # all its threads are gone, and with them its descriptors
+        finally:
+            os.close(pidfd)
         return pid
 
     def clear(self) -> None:

@@ -50,7 +50,8 @@ class Runtime:
         self.paths = paths
         self.boxes: dict[BoxId, Box] = {}
         self.repairs: list[str] = []  # what recovery found and mended, for doctor
-        self.reserved: set[str] = set()  # names of boxes whose record is damaged
+        self.reserved_names: set[str] = set()  # those of boxes whose rows are damaged
+        self.reserved_positions: set[int] = set()
         self._store = store
         self.engines = engines
         self._home = home
@@ -155,7 +156,7 @@ class Runtime:
         return await self._add(spec)
 
     def _taken(self) -> set[str]:
-        return {box.name for box in self.boxes.values()} | self.reserved
+        return {box.name for box in self.boxes.values()} | self.reserved_names
 
     async def _add(self, spec: BoxSpec) -> Box:
         box_id = BoxId(secrets.token_hex(6))
@@ -166,13 +167,13 @@ class Runtime:
             raise Unavailable(
                 f"cannot make {directory}: {error.strerror}", hint="free some disk space", code="disk"
             ) from error
+        row = new_row(box_id, spec, {box.row.position for box in self.boxes.values()} | self.reserved_positions)
         try:
             if spec.ephemeral:  # nobody is told that it exists, so nobody waits for the database
-                row = new_row(box_id, spec, {box.row.position for box in self.boxes.values()})
                 records.write(directory, row)
                 self._queue(self._store.insert, row)
             else:
-                row = await self.write(records.add, self._store, directory, box_id, spec)
+                await self.write(records.add, self._store, directory, row)
         except BaseException:
             self._discard(directory)
             raise

@@ -39,7 +39,8 @@ def _add_boxes(where: Paths, fresh: store.Store) -> list[str]:
     rows: list[store.BoxRow] = []
     for box_id in sorted(os.listdir(where.boxes)) if os.path.isdir(where.boxes) else []:
         try:
-            rows.append(records.read(where.boxes, BoxId(box_id), rows))
+            names, positions = {row.spec.name for row in rows}, {row.position for row in rows}
+            rows.append(records.read(where.boxes, BoxId(box_id), names, positions))
         except (OSError, ValueError, PaddockError) as error:
             report.append(f"box {box_id}: {error}; its files are now in {set_aside(where, box_id)}")
             continue

@@ -30,15 +30,14 @@ class Record:
     spec: BoxSpec
 
 
-def add(store: Store, directory: str, box_id: BoxId, spec: BoxSpec) -> BoxRow:
+def add(store: Store, directory: str, row: BoxRow) -> None:
     """Enter a new box in the store and in its directory; both or neither."""
-    row = store.add(box_id, spec)
+    store.insert(row)
     try:
         write(directory, row)
     except BaseException:
-        store.remove(box_id)
+        store.remove(row.id)
         raise
-    return row
 
 
 def change(store: Store, directory: str, row: BoxRow, spec: BoxSpec) -> BoxRow:
@@ -60,19 +59,18 @@ def remake(directory: str, row: BoxRow) -> None:
     write(directory, row)
 
 
-def read(boxes: str, box_id: BoxId, known: Collection[BoxRow]) -> BoxRow:
-    """The row a box would have by its own record; it keeps its name and position where no known one has them.
+def read(boxes: str, box_id: BoxId, names: Collection[str], positions: Collection[int]) -> BoxRow:
+    """The row a box would have by its own record; it keeps its name and position unless they are taken.
 
     OSError, ValueError or PaddockError if its record cannot be read.
     """
     directory = f"{boxes}/{box_id}"
     with open(f"{directory}/{FILE}", "rb") as file:
         record = codec.from_wire(Record, json.loads(file.read()))
-    positions = {row.position for row in known}
     return BoxRow(
         id=box_id,
         position=free_position(positions) if record.position in positions else record.position,
-        spec=replace(record.spec, name=free_name(record.spec.name, {row.spec.name for row in known})),
+        spec=replace(record.spec, name=free_name(record.spec.name, names)),
         state=BoxState.STOPPED if has_run(directory) else BoxState.CREATED,
         reason="",
         created_at=record.created_at,

@@ -44,7 +44,8 @@ class _Recovery:
     async def run(self) -> None:
         rows, damaged = self._store.load()
         for damage in damaged:
-            self._runtime.reserved.add(damage.name)
+            self._runtime.reserved_names.add(damage.name)
+            self._runtime.reserved_positions.add(damage.position)
             self._say(
                 f"box {damage.name}: its record is damaged ({damage.problem}) and left as it is; "
                 "`paddock doctor --rebuild` restores it"
@@ -66,23 +67,27 @@ class _Recovery:
     # -- what there is -------------------------------------------------------------------------------------------------
 
     def _forgotten(self, rows: list[BoxRow], kept: Collection[str]) -> list[BoxRow]:
-        """Boxes with files and without a row: a damaged database lost them."""
-        known = list(rows)
-        names = set(os.listdir(self._runtime.paths.boxes)) - {row.id for row in rows} - set(kept)
-        for name in sorted(names):
+        """Boxes with files and without a row: a damaged database lost them, or a run's had no time to be written."""
+        found: list[BoxRow] = []
+        names = {row.spec.name for row in rows} | self._runtime.reserved_names
+        positions = {row.position for row in rows} | self._runtime.reserved_positions
+        for name in sorted(set(os.listdir(self._runtime.paths.boxes)) - {row.id for row in rows} - set(kept)):
             directory = self._runtime.directory(name)
             if not records.has_run(directory):
                 continue  # nobody was told of it
             try:
-                row = records.read(self._runtime.paths.boxes, BoxId(name), known)
+                row = records.read(self._runtime.paths.boxes, BoxId(name), names, positions)
             except (OSError, ValueError, PaddockError) as error:
                 aside = set_aside(self._runtime.paths, name)
                 self._say(f"box {name}: has no record ({error}); its files are now in {aside}")
                 continue
-            known.append(row)
+            names.add(row.spec.name)
+            positions.add(row.position)
+            found.append(row)
             self._changes.append(functools.partial(records.restore, self._store, directory, row))
-            self._say(f"box {row.spec.name}: the database had lost it; restored from its own record")
-        return known[len(rows) :]
+            if not row.spec.ephemeral:
+                self._say(f"box {row.spec.name}: the database had lost it; restored from its own record")
+        return found
 
     def _has_files(self, box: Box) -> bool:
         """Files leave before the row does: a row without them is a removal that was not finished."""
@@ -98,7 +103,7 @@ class _Recovery:
         was_running = box.row.state is BoxState.RUNNING
         handle = self._runtime.engine(box).adopt(box.placement, box.row.evidence)
         if handle is not None:
-            if box.row.evidence != handle.evidence:
+            if box.row.evidence != handle.evidence and not box.row.spec.ephemeral:
                 self._say(f"box {box.name}: was running without a record; taken over")
             self._set_state(box, BoxState.RUNNING, "", handle)
             self._runtime.hold(box, handle)
