@@ -328,6 +328,8 @@ def _rlimits(spec: BoxSpec, ground: Ground) -> tuple[tuple[int, ...], ...]:
         resource.RLIMIT_FSIZE: spec.limits.disk_bytes or limits.DISK_BYTES_DEFAULT,
         resource.RLIMIT_MSGQUEUE: 819200,
         resource.RLIMIT_SIGPENDING: limits.SIGNALS_PER_BOX,
+        resource.RLIMIT_RTPRIO: 0,  # desktops give some users real time, with which a box could stop the machine
+        resource.RLIMIT_NICE: 0,
     }
     if spec.limits.memory_bytes and not ground.memory_by_kernel:
         # Private writable memory of one process, used or not. Only where a limit was asked for: sanitizers and some
