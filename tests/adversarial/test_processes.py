@@ -65,6 +65,19 @@ def test_set_id_programs_of_the_host_give_nothing(box: Box, name: str) -> None:
     assert {line for line in status.splitlines() if line.startswith("Uid")} <= {"Uid:" + f"\t{own}" * 4}
 
 
+def test_no_box_has_real_time_or_a_priority_above_others(box: Box) -> None:
+    program = """
+import resource
+say([
+    [resource.getrlimit(number) for number in (resource.RLIMIT_RTPRIO, resource.RLIMIT_NICE)],
+    attempt(os.sched_setscheduler, 0, os.SCHED_FIFO, os.sched_param(1)),
+    attempt(os.setpriority, os.PRIO_PROCESS, 0, 0),
+    attempt(os.setpriority, os.PRIO_PROCESS, 0, 19),
+])
+"""
+    assert inside(box, program) == [[[0, 0], [0, 0]], "EPERM", "EACCES", "ok"]
+
+
 def test_no_process_of_a_box_is_root_outside(box: Box) -> None:
     pid = box.refresh().pid
     status = Path(f"/proc/{pid}/status").read_text()

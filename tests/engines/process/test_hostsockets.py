@@ -39,19 +39,39 @@ def test_a_bound_socket_is_found_where_its_directory_really_is(tmp_path: Path) -
         assert hostsockets.beneath(f"{tmp_path}/shown", rows) == [f"{tmp_path}/shown/a.sock"]
 
 
-@pytest.mark.parametrize("name", ["a.sock", "./a.sock", "/proc/self/fd/7/a.sock", "/proc/1/cwd/a.sock"])
-def test_a_name_only_its_owner_understands_makes_us_look_for_ourselves(tmp_path: Path, name: str) -> None:
-    with socket_at(tmp_path / "shown/a.sock"):
+@pytest.fixture
+def deep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A socket below more entries than are looked at in any case."""
+    monkeypatch.setattr(hostsockets, "SOCKET_LOOK_ENTRIES", 3)
+    place = tmp_path / "shown/1/2/a.sock"
+    place.parent.mkdir(parents=True)
+    for name in ("x", "y", "z"):
+        (tmp_path / "shown" / name).touch()
+    return place
+
+
+@pytest.mark.parametrize("name", ["a.sock", "./a.sock", "/proc/self/fd/7/a.sock", "/proc/1/cwd/a.sock", "a\nb.sock"])
+def test_a_name_only_its_owner_understands_makes_us_look_everywhere(tmp_path: Path, deep: Path, name: str) -> None:
+    with socket_at(deep):
         assert hostsockets.beneath(f"{tmp_path}/shown", table(tmp_path, f"{tmp_path}/b.sock")) == []
-        assert hostsockets.beneath(f"{tmp_path}/shown", table(tmp_path, name)) == [f"{tmp_path}/shown/a.sock"]
+        assert hostsockets.beneath(f"{tmp_path}/shown", table(tmp_path, name)) == [str(deep)]
 
 
-def test_our_own_sockets_cost_no_walk_and_a_closed_descriptor_is_no_error(tmp_path: Path) -> None:
-    """fs.bind_unix binds below /proc/self/fd, and the descriptor is gone or another file's when somebody looks."""
-    with socket_at(tmp_path / "shown/a.sock"), closing(fs.bind_unix(os.fspath(tmp_path), "init.sock")):
+def test_our_own_sockets_cost_no_walk(tmp_path: Path, deep: Path) -> None:
+    """Below the directory of our boxes, or at a path so long that it was bound through a descriptor."""
+    with socket_at(deep), closing(fs.bind_unix(os.fspath(tmp_path), "init.sock")):
         rows = table(tmp_path, "/proc/self/fd/999999/init.sock", "/proc/self/fd/999999/daemon.sock")
         assert hostsockets.beneath(f"{tmp_path}/shown", rows) == []
-        assert f"{tmp_path}/shown/a.sock" in hostsockets.beneath(f"{tmp_path}/shown")
+        assert str(deep) in hostsockets.beneath(f"{tmp_path}/shown")
+        own = hostsockets.Bound(table(tmp_path, str(deep)), ours=f"{tmp_path}/shown/")
+        assert own.beneath(f"{tmp_path}/shown") == []
+
+
+def test_the_upper_part_is_looked_through_in_any_case(tmp_path: Path) -> None:
+    """A container may have bound it: the table has only the sockets of our own network namespace."""
+    with socket_at(tmp_path / "shown/a.sock"):
+        assert hostsockets.beneath(f"{tmp_path}/shown", table(tmp_path)) == [f"{tmp_path}/shown/a.sock"]
+        assert hostsockets.Bound(table(tmp_path)).listed(f"{tmp_path}/shown") == set()
 
 
 def test_without_a_table_the_directory_is_walked(tmp_path: Path) -> None:

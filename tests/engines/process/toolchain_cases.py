@@ -331,6 +331,20 @@ PLACES: dict[str, tuple[tuple[str, ...], dict[str, str], str, tuple[str, ...], s
         ("/home/linuxbrew/.linuxbrew/bin",),
         "/home/linuxbrew/.linuxbrew/bin",
     ),
+    "an environment made with a Python in /opt": (
+        ("srv/x/.venv/pyvenv.cfg", "opt/py/bin/python3", "opt/py/lib/python3.12/os.py", "opt/py/etc/secret"),
+        {"srv/x/.venv/bin/python": "/opt/py/bin/python3"},
+        "/srv/x/.venv/bin",
+        ("/opt/py/bin", "/opt/py/lib", "/srv/x/.venv"),
+        "/srv/x/.venv/bin",
+    ),
+    "an environment whose python was made a link to a program in /opt": (
+        ("srv/x/.venv/pyvenv.cfg", "opt/app/bin/serve", "opt/app/etc/app.conf"),
+        {"srv/x/.venv/bin/python": "/opt/app/bin/serve"},
+        "/srv/x/.venv/bin",
+        ("/srv/x/.venv",),
+        "/srv/x/.venv/bin",
+    ),
     "snap": (("snap/bin/code",), {}, "/snap/bin", (), ""),
     "the home of somebody else": (("home/v/.ssh/bin/x",), {}, "/home/v/.ssh/bin", (), ""),
 }

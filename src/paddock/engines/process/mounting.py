@@ -129,6 +129,15 @@ def _readonly(root: int, operation: Operation, _source: int) -> None:
     os.close(target)
 
 
+def _pin(root: int, operation: Operation, _source: int) -> None:
+    """Make an existing directory a mount point, so that it can be neither renamed nor removed."""
+    target = _find(root, operation)
+    tree = kernel.clone_tree(target, recursive=True)
+    kernel.move_mount(tree, target)
+    os.close(tree)
+    os.close(target)
+
+
 def _cover(root: int, operation: Operation, _source: int) -> None:
     """Hide an existing file or directory behind an empty, read-only one."""
     target = _find(root, operation)
@@ -203,5 +212,6 @@ _EXECUTE = {
     "bind": _bind,
     "device": _bind,
     "readonly": _readonly,
+    "pin": _pin,
     "cover": _cover,
 }

@@ -7,6 +7,7 @@ import json
 import os
 import resource
 import stat
+import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -31,7 +32,7 @@ _PROC_COVERED = (
 _USR_MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _NAMESPACES = ("mnt", "net", "pid", "ipc", "uts", "cgroup", "time")
 
-MountKind = Literal["tmpfs", "proc", "devpts", "dir", "symlink", "bind", "device", "readonly", "cover"]
+MountKind = Literal["tmpfs", "proc", "devpts", "dir", "symlink", "bind", "device", "readonly", "pin", "cover"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,17 +227,45 @@ def _toolchains(spec: BoxSpec, ground: Ground, sockets: hostsockets.Bound) -> li
 
 
 def _protected(shown: list[tuple[str, str, bool]], sockets: hostsockets.Bound) -> list[MountOp]:
-    ops = []
+    ops: list[MountOp] = []
     for source, target, read_only in shown:
         for path in sockets.beneath(source):
             ops.append(MountOp(op="cover", target=target + path[len(source) :], optional=True))
         if not read_only:
             _refuse_repository(source)
-            repositories = dict.fromkeys(row[0] for row in shown if _beneath(row[0], source))
-            for place in repositories:  # a mount may show another one's source too, under a second name
-                if _has_git(place):
-                    ops.append(MountOp(op="readonly", target=f"{target}{place[len(source) :]}/.git"))
-    return ops
+            repositories = [row[0] for row in shown if _beneath(row[0], source)]  # under a second name, perhaps
+            places = [f"{place}/.git" for place in repositories if _has_git(place)]
+            for place in [*places, *_own_program(source)]:
+                ops += _pinned(source, target, place)
+    return list(dict.fromkeys(ops))
+
+
+def _pinned(source: str, target: str, place: str) -> list[MountOp]:
+    """`place` read-only, and every directory on the way a mount point: otherwise one of them could be renamed away."""
+    names = place[len(source) :].strip("/").split("/")
+    steps = ["/".join((target, *names[:depth])) for depth in range(1, len(names) + 1)]
+    return [*(MountOp(op="pin", target=step) for step in steps[:-1]), MountOp(op="readonly", target=steps[-1])]
+
+
+def _own_program(source: str) -> list[str]:
+    """Of our own program what the box could change: the host runs it next time, outside every box."""
+    clone = [f"{source}/src", f"{source}/paddock"] if os.path.isfile(f"{source}/src/paddock/__main__.py") else []
+    places = [place for place in dict.fromkeys([*_running(), *clone]) if os.path.lexists(place)]
+    for place in places:
+        if _beneath(source, place):
+            hint = "give another directory, or mount it read-only"
+            raise UserError(f"{source} is part of paddock's own program", hint=hint, code="own-program")
+    return [place for place in places if _beneath(place, source)]
+
+
+@functools.cache
+def _running() -> tuple[str, ...]:
+    """Where the code of this process lies: its directory on sys.path, a clone's script, its virtual environment."""
+    code = os.path.realpath(os.path.join(os.path.dirname(__file__), "../../.."))
+    script = [os.path.join(os.path.dirname(code), "paddock")] if os.path.basename(code) == "src" else []
+    prefix = os.path.dirname(os.path.dirname(os.path.abspath(sys.executable)))
+    environment = [os.path.realpath(prefix)] if os.path.isfile(os.path.join(prefix, "pyvenv.cfg")) else []
+    return (code, *script, *environment)
 
 
 def _has_git(directory: str) -> bool:
@@ -299,6 +328,8 @@ def _rlimits(spec: BoxSpec, ground: Ground) -> tuple[tuple[int, ...], ...]:
         resource.RLIMIT_FSIZE: spec.limits.disk_bytes or limits.DISK_BYTES_DEFAULT,
         resource.RLIMIT_MSGQUEUE: 819200,
         resource.RLIMIT_SIGPENDING: limits.SIGNALS_PER_BOX,
+        resource.RLIMIT_RTPRIO: 0,  # desktops give some users real time, with which a box could stop the machine
+        resource.RLIMIT_NICE: 0,
     }
     if spec.limits.memory_bytes and not ground.memory_by_kernel:
         # Private writable memory of one process, used or not. Only where a limit was asked for: sanitizers and some

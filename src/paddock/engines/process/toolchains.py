@@ -173,7 +173,15 @@ class _Finder:
                 python = os.path.normpath(os.path.join(os.path.dirname(python), os.readlink(python)))
             except OSError:
                 break
-        self._show(os.path.dirname(python), by_link=True)
+        place = os.path.dirname(python)
+        if not place.startswith("/opt/"):
+            self._show(place, by_link=True)
+            return
+        # The environment may be a project's, and its link a box's work: of /opt it leads to Pythons only.
+        prefix = os.path.dirname(place)
+        if glob.glob(f"{glob.escape(prefix)}/lib/python3*"):
+            self._add(place)
+            self._add(os.path.join(prefix, "lib"))
 
     def _match(self, path: str) -> tuple[Row, str]:
         """The row a path lies in, with its root; an empty root if there is none."""
