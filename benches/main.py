@@ -34,6 +34,8 @@ LONG = ("boxes1000",)
 
 def main(argv: Sequence[str] | None = None) -> int:
     options = _parse(argv)
+    if options.json:
+        _write(options.json, "")  # or the figures would be lost after minutes of work
     names = options.only or [name for name in GROUPS if options.full or name not in LONG]
     document: Json = {
         "format": FORMAT,
@@ -43,11 +45,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     }
     document["groups"] = {name: _group(name) for name in names}
     text = json.dumps(document, indent=1)
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
     print(text)
+    if options.json:
+        _write(options.json, text + "\n")
     return 0
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        say(f"error: cannot write {path}: {error.strerror}")
+        sys.exit(2)
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
