@@ -370,9 +370,9 @@ def test_a_killed_init_fails_its_box_and_no_other(home: Installation, sdk: Paddo
     os.kill(pid, signal.SIGKILL)
     _, err = streaming.communicate(timeout=20)
     assert streaming.returncode == 137
-    assert b"its first process was killed" in err
+    assert b"its first process ended unexpectedly" in err
     until(lambda: sdk.get("hit").info.state is BoxState.FAILED, "the box is marked", 5)
-    assert sdk.get("hit").info.reason == "its first process was killed"
+    assert sdk.get("hit").info.reason == "its first process ended unexpectedly"
     assert (sdk.get("other").info.state, sdk.get("other").info.pid) == (BoxState.RUNNING, other_pid)
     assert sdk.named("hit").exec(["cat", "/home/agent/file"]).stdout == b"kept\n"
     assert sdk.get("hit").info.reason == ""

@@ -621,7 +621,7 @@ def _log_failure(done: Future[object]) -> None:
 
 def _unasked(box: Box) -> str:
     """A box around one command ends with it; any other ends when we say so."""
-    return "" if box.row.spec.ephemeral else "its first process was killed"
+    return "" if box.row.spec.ephemeral else "its first process ended unexpectedly"
 
 
 def _is_homeless(box: Box) -> bool:
