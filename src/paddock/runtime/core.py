@@ -125,7 +125,7 @@ class Runtime:
     def find(self, name: str) -> Box:
         """By name, or by an unambiguous beginning of the id."""
         for box in self.boxes.values():
-            if name in {box.name, box.row.id}:
+            if box.row.spec.name == name or box.row.id == name:
                 return box
         near = [box for box in self.boxes.values() if len(name) >= 4 and box.row.id.startswith(name)]
         if len(near) == 1:

@@ -129,8 +129,7 @@ class ProcessEngine:
         except BaseException:
             os.close(pidfd)
             raise
-        # Moving a process between cgroups waits for readers all over the machine: it builds itself meanwhile.
-        attaching = asyncio.ensure_future(asyncio.to_thread(self._bounds.attach, placement, pid))
+        attaching = asyncio.ensure_future(self._attach(placement, pid))
         try:
             if planned is not None:
                 raise planned
@@ -144,6 +143,11 @@ class ProcessEngine:
             await asyncio.to_thread(self._bounds.remove, placement)
             raise
         return handle
+
+    async def _attach(self, placement: Placement, pid: int) -> None:
+        # Moving a process between cgroups waits for readers all over the machine: it builds itself meanwhile.
+        if self._bounds.has_cgroups():
+            await asyncio.to_thread(self._bounds.attach, placement, pid)
 
     async def _prepare_storage(self, placement: Placement) -> None:
         """Home and journals stay from run to run, /tmp does not."""

@@ -24,7 +24,7 @@ class Bound:
     def __init__(self, table: str = TABLE, ours: str = "") -> None:
         self._names: list[str] = []
         self._unplaced = False
-        self._parents: dict[str, str] = {}
+        self._resolved = {"/": "/"}
         try:
             with open(table, encoding="utf-8", errors="surrogateescape") as file:
                 lines = file.read().removesuffix("\n").split("\n")[1:]
@@ -59,12 +59,21 @@ class Bound:
 
     def _real(self, name: str) -> str:
         parent, _, base = name.rpartition("/")
-        if parent not in self._parents:
-            try:
-                self._parents[parent] = os.path.realpath(parent or "/")
-            except OSError:  # removed while we look: nobody can reach it by that name
-                self._parents[parent] = parent
-        return os.path.join(self._parents[parent], base)
+        return os.path.join(self._resolve(parent or "/"), base)
+
+    def _resolve(self, path: str) -> str:
+        """As os.path.realpath, but each directory is looked at once: the sockets of boxes share most of theirs."""
+        known = self._resolved.get(path)
+        if known is None:
+            above, _, name = path.rpartition("/")
+            known = os.path.join(self._resolve(above or "/"), name)
+            if name in {"", ".", ".."} or os.path.islink(known):
+                try:
+                    known = os.path.realpath(path)
+                except OSError:  # removed while we look: nobody can reach it by that name
+                    known = path
+            self._resolved[path] = known
+        return known
 
 
 def beneath(directory: str, table: str = TABLE) -> list[str]:

@@ -29,23 +29,30 @@ _ATTRIBUTES = {
 _BASE = kernel.MS_NOSUID | kernel.MS_NODEV
 
 
-def build(operations: list[Operation], trees: list[int]) -> None:
-    """Assemble the new root at ROOT. `trees` are the bind sources when the caller is root, in plan order."""
+def build(operations: list[Operation], trees: list[int]) -> int:
+    """Assemble the new root at ROOT. `trees` are the bind sources when the caller is root, in plan order.
+
+    Returns a descriptor of the box's own /proc/sys, beneath what covers it.
+    """
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
     sources = _open_sources(operations, trees)
     kernel.mount("root", ROOT, "tmpfs", _BASE, "mode=755,size=4m,nr_inodes=4096")
     root = os.open(ROOT, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     os.close(os.open(_EMPTY_FILE, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444, dir_fd=root))
     os.mkdir(_EMPTY_DIR, 0o555, dir_fd=root)
+    settings = -1
     for number, operation in enumerate(operations):
         try:
             _EXECUTE[operation["op"]](root, operation, sources.get(number, -1))
         except OSError as error:
             msg = f"{operation['op']} {operation['target']}: {error.strerror}"
             raise OSError(error.errno, msg) from error
+        if operation["op"] == "proc":
+            settings = _walk(root, f"{operation['target']}/sys", directory=None)
     os.unlink(_EMPTY_FILE, dir_fd=root)
     os.rmdir(_EMPTY_DIR, dir_fd=root)
     os.close(root)
+    return settings
 
 
 def pivot() -> None:
