@@ -105,6 +105,22 @@ class Installation:
             env=self.environ,
         )
 
+    @property
+    def program(self) -> Path:
+        return PROGRAM
+
+    def shell(self, script: str, *, cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
+        """A shell script on the host, in this installation's environment."""
+        return subprocess.run(
+            ["/bin/sh", "-c", script],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            cwd=cwd or self.workspace,
+            env=self.environ,
+            timeout=60,
+            check=False,
+        )
+
     def sh(self, script: str, *options: str) -> subprocess.CompletedProcess[bytes]:
         """A shell script in a box of its own."""
         return self.cli("run", *options, "--", "sh", "-c", script)

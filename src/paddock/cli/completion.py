@@ -1,38 +1,76 @@
-"""Completion scripts. They call `paddock ls -q` for box names, and nothing of a box is ever evaluated by the shell."""
+"""Completion scripts. They ask `paddock ls -q` for box names, which are letters a shell has no use for."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from paddock.cli.parser import VERBS, build
 
-from paddock.cli.parser import VERBS
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-_BASH = """_paddock() {{
-    local word=${{COMP_WORDS[COMP_CWORD]}}
-    if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "{verbs}" -- "$word"))
-    else
-        COMPREPLY=($(compgen -W "$(paddock ls -q 2>/dev/null)" -- "$word") $(compgen -f -- "$word"))
+_TAKING_BOXES = "run exec inspect env stop rm logs cp"
+_BASH = r"""_paddock() {
+    local word=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} i
+    COMPREPLY=()
+    if ((COMP_CWORD == 1)); then
+        mapfile -t COMPREPLY < <(compgen -W "@VERBS@" -- "$word")
+        return
     fi
-}}
-complete -o filenames -F _paddock paddock
+    for ((i = 2; i < COMP_CWORD; i++)); do  # what follows belongs to a command
+        [[ ${COMP_WORDS[i]} != -- ]] || return 0
+    done
+    if [[ $word == -* ]]; then
+        case $verb in
+@OPTIONS@
+        esac
+        return
+    fi
+    case $verb in
+        daemon) mapfile -t COMPREPLY < <(compgen -W "start stop status" -- "$word") ;;
+        completion) mapfile -t COMPREPLY < <(compgen -W "bash zsh fish" -- "$word") ;;
+        @BOXES@) mapfile -t COMPREPLY < <(compgen -W "$(paddock ls -q 2>/dev/null)" -- "$word") ;;
+    esac
+}
+complete -o bashdefault -o default -F _paddock paddock
 """
 _ZSH = """#compdef paddock
-_paddock() {{
-    if (( CURRENT == 2 )); then compadd {verbs}
-    else compadd -- ${{(f)"$(paddock ls -q 2>/dev/null)"}}; _files
+_paddock() {
+    if (( CURRENT == 2 )); then
+        compadd -- @VERBS@
+        return
     fi
-}}
+    case $words[2] in
+        daemon) compadd -- start stop status ;;
+        completion) compadd -- bash zsh fish ;;
+        @BOXES@) compadd -- ${(f)"$(paddock ls -q 2>/dev/null)"}; _files ;;
+        *) _files ;;
+    esac
+}
 compdef _paddock paddock
 """
-_FISH = """complete -c paddock -n __fish_use_subcommand -f -a "{verbs}"
-complete -c paddock -n 'not __fish_use_subcommand' -a '(paddock ls -q 2>/dev/null)'
+_FISH = """complete -c paddock -n __fish_use_subcommand -f -a '@VERBS@'
+complete -c paddock -n '__fish_seen_subcommand_from daemon' -f -a 'start stop status'
+complete -c paddock -n '__fish_seen_subcommand_from completion' -f -a 'bash zsh fish'
+complete -c paddock -n '__fish_seen_subcommand_from @TAKING@' -a '(paddock ls -q 2>/dev/null)'
 """
 _SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 
 def completion(options: argparse.Namespace) -> int:
-    print(_SCRIPTS[options.shell].format(verbs=" ".join(VERBS)), end="")
+    script = _SCRIPTS[options.shell]
+    for mark, value in (
+        ("@VERBS@", " ".join(VERBS)),
+        ("@TAKING@", _TAKING_BOXES),
+        ("@BOXES@", _TAKING_BOXES.replace(" ", " | ")),
+        ("@OPTIONS@", _option_cases()),
+    ):
+        script = script.replace(mark, value)
+    print(script, end="")
     return 0
+
+
+def _option_cases() -> str:
+    return "\n".join(
+        f'            {verb}) mapfile -t COMPREPLY < <(compgen -W "{" ".join(build(verb).options())}" -- "$word") ;;'
+        for verb in VERBS
+    )

@@ -1,4 +1,4 @@
-"""daemon start|stop|status, version."""
+"""daemon start|stop|status."""
 
 from __future__ import annotations
 
@@ -6,58 +6,75 @@ import json
 import time
 from typing import TYPE_CHECKING
 
-from paddock import paths
+from paddock import paths, text
 from paddock._version import VERSION
 from paddock.client import Paddock, starter
-from paddock.client.answers import expect_list, expect_object
+from paddock.client.answers import expect_object
 from paddock.errors import Unavailable
 
 if TYPE_CHECKING:
     import argparse
 
 _STOP_TIMEOUT_S = 10.0
-
-
-def version(_options: argparse.Namespace) -> int:
-    print(f"paddock {VERSION}")
-    return 0
+_NOT_RUNNING = 1
 
 
 def daemon(options: argparse.Namespace) -> int:
-    if options.what == "start":
-        return _status(options)
     where = paths.Paths()
-    found = starter.find(where)
-    if found is None:
-        print(json.dumps({"running": False}) if options.json else "no daemon is running")
-        return 0 if options.what == "stop" else 1
-    found.close()
-    return _stop(where) if options.what == "stop" else _status(options)
-
-
-def _status(options: argparse.Namespace) -> int:
-    with Paddock() as paddock:
-        status = expect_object(paddock.call("status"))
-    if options.json:
-        print(json.dumps({"running_daemon": True, **status}, indent=2))
+    running = _runs(where)
+    if options.what == "stop":
+        said = _stop(where) if running else "no daemon is running"
+        print(json.dumps(_status(where, {}), indent=2) if options.json else said)
         return 0
-    for key in ("pid", "version", "socket", "state", "boxes", "running", "starting"):
-        print(f"{key:8} {status.get(key)}")
-    for line in expect_list(status.get("repairs")):
-        print(f"repaired {line}")
+    if not running and options.what == "status":
+        _print(_status(where, {}), as_json=options.json)
+        return _NOT_RUNNING
+    with Paddock() as paddock:  # starts it
+        _print(_status(where, expect_object(paddock.call("status"))), as_json=options.json)
     return 0
 
 
-def _stop(where: paths.Paths) -> int:
+def _runs(where: paths.Paths) -> bool:
+    found = starter.find(where)
+    if found is not None:
+        found.close()
+    return found is not None
+
+
+def _status(where: paths.Paths, answer: dict[str, object]) -> dict[str, object]:
+    """The same keys whether or not it runs."""
+    return {
+        "daemon": "running" if answer else "stopped",
+        "pid": None,
+        "version": VERSION,
+        "state": where.state,
+        "socket": f"{where.run}/{paths.SOCKET}",
+        "boxes": None,
+        "running": None,
+        "repairs": [],
+        **answer,
+    }
+
+
+def _print(status: dict[str, object], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(status, indent=2))
+        return
+    repairs = status.pop("repairs")
+    for key, value in status.items():
+        print(f"{key:8} {'-' if value is None else text.neutralise(str(value), 400)}")
+    for line in repairs if isinstance(repairs, list) else []:
+        print(f"repaired {text.neutralise(str(line), 400)}")
+
+
+def _stop(where: paths.Paths) -> str:
     with Paddock() as paddock:
-        running = expect_object(paddock.call("status")).get("running")
+        kept = expect_object(paddock.call("status")).get("running")
         paddock.call("shutdown")
     deadline = time.monotonic() + _STOP_TIMEOUT_S
-    while time.monotonic() < deadline:
-        found = starter.find(where)
-        if found is None:
-            print(f"stopped; {running} boxes keep running" if running else "stopped")
-            return 0
-        found.close()
+    while _runs(where):
+        if time.monotonic() > deadline:
+            raise Unavailable("the daemon did not end", hint=f"see {where.daemon_log}", code="daemon")
         time.sleep(0.02)
-    raise Unavailable("the daemon did not end", hint=f"see {where.daemon_log}", code="daemon")
+    boxes = "box keeps" if kept == 1 else "boxes keep"
+    return f"stopped; {kept} {boxes} running" if kept else "stopped"

@@ -12,7 +12,7 @@ from paddock import codec, paths, text
 from paddock.client import Paddock
 from paddock.client.answers import expect_list, expect_object
 from paddock.engines.base import Probe
-from paddock.errors import PaddockError
+from paddock.errors import PaddockError, Unavailable
 from paddock.limits import DISK_FLOOR_BYTES
 
 if TYPE_CHECKING:
@@ -29,11 +29,14 @@ def doctor(options: argparse.Namespace) -> int:
         return _rebuild(where)
     daemon, repairs = _daemon()
     found = [_process_engine(daemon), daemon, *probes.all_probes(), _disk(where), _groups()]
+    works = all(probe.ok for probe in found if probe.name in _NEEDED)
     if options.json:
-        print(json.dumps({"probes": [codec.to_wire(probe) for probe in found], "repairs": repairs}, indent=2))
+        wire = {"works": works, "probes": [codec.to_wire(probe) for probe in found], "repairs": repairs}
+        print(json.dumps(wire, indent=2))
     else:
         _print(found, repairs)
-    return 0 if all(probe.ok for probe in found if probe.name in _NEEDED) else 125
+        print("process boxes work here" if works else "process boxes do not work here: see the lines marked NO")
+    return 0 if works else Unavailable.exit_code
 
 
 def _print(found: list[Probe], repairs: list[str]) -> None:

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
 from paddock import codec, text
+from paddock.cli import environment
 from paddock.client import Paddock
-from paddock.errors import UserError
+from paddock.model import Enforcement
 
 if TYPE_CHECKING:
     import argparse
 
-    from paddock.model import BoxInfo
+    from paddock.model import BoxInfo, LimitReport
+
+_LINE_CHARS = 8192  # a plan is for checking: no path in it is shortened
+_UNSET = {"all", "none"}  # what a limit reads like that nobody asked for
+_HELD = {
+    Enforcement.KERNEL: "held by the kernel",
+    Enforcement.PER_PROCESS: "per process",
+    Enforcement.WATCHED: "watched",
+    Enforcement.NONE: "NOT ENFORCED",
+}
 
 
 def ls(options: argparse.Namespace) -> int:
@@ -27,7 +38,7 @@ def ls(options: argparse.Namespace) -> int:
         rows = [(b.name, b.agent, b.engine.value, b.state.value, b.workspace, b.reason) for b in boxes]
         print(text.table(rows, ("NAME", "AGENT", "ENGINE", "STATE", "WORKSPACE", "REASON")))
     else:
-        print("no boxes; `paddock run shell .` makes one")
+        print("no boxes; `paddock run shell .` makes one", file=sys.stderr)
     return 0
 
 
@@ -37,18 +48,17 @@ def inspect(options: argparse.Namespace) -> int:
         if options.plan:
             for box in boxes:
                 for line in box.plan():
-                    print(text.neutralise(line))
+                    print(text.neutralise(line, _LINE_CHARS))
             return 0
-        infos = [box.info for box in boxes]
+    infos = [box.info for box in boxes]
     if options.json:
         print(json.dumps([codec.to_wire(info) for info in infos], indent=2))
         return 0
-    for info in infos:
-        _show(info)
+    print("\n\n".join(_shown(info) for info in infos))
     return 0
 
 
-def _show(info: BoxInfo) -> None:
+def _shown(info: BoxInfo) -> str:
     rows = [
         ("name", info.name),
         ("id", info.id),
@@ -61,19 +71,19 @@ def _show(info: BoxInfo) -> None:
         ("pid", str(info.pid or "-")),
         ("environment", " ".join(info.env_names) or "-"),
     ]
-    rows += [("mount", f"{m.source} at {m.target}{' read-only' if m.read_only else ''}") for m in info.mounts]
-    rows += [(r.name, f"{r.value}  [{r.enforcement.value}] {r.note}".rstrip()) for r in info.limits]
-    for key, value in rows:
-        print(f"{key:12} {text.neutralise(value)}")
+    rows += [("mount", f"{m.source} at {m.target}{', read-only' if m.read_only else ''}") for m in info.mounts]
+    rows += [(report.name, _limit(report)) for report in info.limits]
+    return "\n".join(f"{key:12} {text.neutralise(value, _LINE_CHARS)}" for key, value in rows)
+
+
+def _limit(report: LimitReport) -> str:
+    if report.value in _UNSET:
+        return report.value
+    return f"{report.value}, {_HELD[report.enforcement]}" + (f": {report.note}" if report.note else "")
 
 
 def env(options: argparse.Namespace) -> int:
-    values = {}
-    for word in options.values:
-        key, equals, value = word.partition("=")
-        if not equals:
-            raise UserError(f"{word!r} is not K=V", hint=f"`paddock env {options.box} {word}=value`", code="usage")
-        values[key] = value
+    values = dict(environment.pair(word) for word in options.values)
     with Paddock() as paddock:
         box = paddock.get(options.box)
         if values or options.unset:

@@ -2,50 +2,107 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
-from paddock import text
-from paddock.errors import PaddockError, UserError
+from paddock.errors import PaddockError, Unavailable, UserError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TextIO
 
 _PIPE = 128 + 13
 _INTERRUPT = 128 + 2
+_LINE_CHARS = 600  # two paths of some length and what is wrong with them
+_REPORT = "please report it, with what PADDOCK_DEBUG=1 shows"
+
+# What init says about a command has no hint of its own: it does not know who asks.
+_HINTS = {
+    "not-found": "a box has the host's /usr and the toolchains on your PATH; `paddock inspect --plan BOX` shows them",
+    "not-executable": "it needs to be a program, or a script with execute permission",
+    "bad-cwd": "-w names a directory inside the box",
+}
+_EXIT_CODES = {"not-found": 127, "not-executable": 126, "bad-cwd": 126}  # as shells
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
-    debug = bool(os.environ.get("PADDOCK_DEBUG"))
+    _prepare_standard_streams()
     try:
         from paddock.cli import parser
 
         action, options = parser.parse(words)
         code = action(options)
-        sys.stdout.flush()
-    except PaddockError as error:
-        if debug:
-            raise
-        return fail(error)
+        for _, stream in _streams():
+            stream.flush()
     except KeyboardInterrupt:
         return _INTERRUPT
     except BrokenPipeError:
-        # Whoever read our output is gone; keep the interpreter from saying so again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _PIPE
+        return _discard_output(_PIPE)
+    except SystemExit as leaving:  # argparse, after --help
+        return leaving.code if isinstance(leaving.code, int) else 0
+    except Exception as error:
+        if os.environ.get("PADDOCK_DEBUG"):
+            raise
+        return _discard_output(fail(_translate(error)))
     return code
 
 
+def _prepare_standard_streams() -> None:
+    # A caller may start us with 0, 1 or 2 closed: the next file or socket we open must not become one of them.
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        continue
+    os.close(fd)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a path may hold what the locale has no character for
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _streams() -> list[tuple[int, TextIO]]:
+    return [(fd, stream) for fd, stream in ((1, sys.stdout), (2, sys.stderr)) if stream is not None]  # None: was closed
+
+
+def _discard_output(code: int) -> int:
+    """Whoever read our output is gone, or it cannot be written: keep the interpreter from saying so again at exit."""
+    for fd, stream in _streams():
+        try:
+            stream.flush()
+        except OSError:
+            void = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(void, fd)
+            os.close(void)
+    return code
+
+
+def _translate(error: Exception) -> PaddockError:
+    match error:
+        case PaddockError():
+            return error
+        case OSError():
+            where = f" {error.filename}" if error.filename else ""
+            return Unavailable(f"{error.strerror or error}{where}", hint="run `paddock doctor`", code="os")
+        case _:
+            return Unavailable(f"{type(error).__name__}: {error}", hint=_REPORT, code="bug")
+
+
 def fail(error: PaddockError) -> int:
-    print(f"error: {text.neutralise(error.message)}", file=sys.stderr)
-    hint = error.hint or (
-        "`paddock --help` lists the commands" if isinstance(error, UserError) else "run `paddock doctor`"
-    )
-    print(f"hint: {text.neutralise(hint)}", file=sys.stderr)
-    return error.exit_code
+    from paddock import text
+
+    usual = "`paddock --help` lists the verbs" if isinstance(error, UserError) else "run `paddock doctor`"
+    hint = error.hint or _HINTS.get(error.code, usual)
+    _say(f"error: {text.neutralise(error.message, _LINE_CHARS)}\nhint: {text.neutralise(hint, _LINE_CHARS)}")
+    return _EXIT_CODES.get(error.code, error.exit_code)
 
 
 def warn(message: str) -> None:
-    print(f"warning: {text.neutralise(message)}", file=sys.stderr)
+    from paddock import text
+
+    _say(f"warning: {text.neutralise(message, _LINE_CHARS)}")
+
+
+def _say(line: str) -> None:
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except OSError:
+        pass  # nobody is there to read it; the exit code still tells

@@ -1,74 +1,195 @@
-"""Every verb, its options and its help, in one place."""
+"""Every verb, its options and its help, in one place.
+
+argparse reads the words; what it says to people is ours, because its own usage, wrapping and errors differ from one
+Python to the next. Only the parser of the verb in use is made.
+"""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, NoReturn
 
 from paddock.cli import verbs
 from paddock.errors import UserError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import NoReturn
 
     Action = Callable[[argparse.Namespace], int]
+    Setup = Callable[["Parser"], None]
 
-_EPILOG = "Exit codes: the command's own; 2 usage, 124 timeout, 125 box unavailable, 126/127 as shells, 128+n signal."
+_HEAD = """\
+usage: paddock VERB [OPTIONS] ...
+
+Coding agents run free on your own machine, inside a fence.
+"""
+_TAIL = """\
+examples:
+  paddock run -- make test     a command in a box that is gone afterwards
+  paddock run shell .          a shell in the box of this directory
+  paddock exec BOX COMMAND     a command in a box that exists
+
+`paddock VERB --help` shows the options of a verb.
+Exit codes: the command's own; 2 usage, 124 timeout, 125 box unavailable,
+126/127 as shells, 128+n signal n.
+"""
+_COLUMN = 26
+
+
+class _Formatter(argparse.HelpFormatter):
+    """argparse makes one for every option; a given width keeps it from loading shutil to ask for the terminal's."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=80)
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with our error lines."""
+    """argparse with our help and our error lines."""
+
+    def __init__(self, verb: str) -> None:
+        super().__init__(prog=f"paddock {verb}", formatter_class=_Formatter, allow_abbrev=False, add_help=False)
+        self.advice = ""
+        self.splits = ""  # at which word the command begins: `--`, or after the box
+        self.add_argument("-h", "--help", action="help", help="show this help")
 
     def error(self, message: str) -> NoReturn:
-        raise UserError(message, hint=f"`{self.prog} --help` shows the options", code="usage")
+        raise self.refuse(message)
+
+    def refuse(self, message: str) -> UserError:
+        return UserError(message, hint=f"`{self.prog} --help` shows the options{self.advice}", code="usage")
+
+    def format_help(self) -> str:
+        named = [action for action in self._actions if action.option_strings]
+        plain = [action for action in self._actions if not action.option_strings and action.help]
+        lines = [f"usage: {self.usage}", "", str(self.description)]
+        for title, actions in (("arguments", plain), ("options", [*named[1:], named[0]])):
+            if actions:
+                lines += ["", f"{title}:", *map(_help_line, actions)]
+        return "\n".join(lines) + "\n" + (f"\n{self.epilog}\n" if self.epilog else "")
+
+    def options(self) -> list[str]:
+        return sorted(self._option_string_actions)
+
+    def first_plain(self, words: Sequence[str]) -> int:
+        """Where the first word stands that is neither an option nor an option's value."""
+        at = 0
+        while at < len(words) and words[at].startswith("-") and words[at] not in {"-", "--"}:
+            at += 1 + self._takes_next(words[at])
+        return at
+
+    def _takes_next(self, word: str) -> bool:
+        """Whether the value of this option is the next word; -itu is -i -t -u."""
+        if word.startswith("--"):
+            action = self._option_string_actions.get(word)
+            return action is not None and action.nargs is None
+        for place, letter in enumerate(word[1:], 2):
+            action = self._option_string_actions.get(f"-{letter}")
+            if action is None or action.nargs is None:
+                return action is not None and place == len(word)
+        return False
+
+
+def _help_line(action: argparse.Action) -> str:
+    value = f" {action.metavar or action.dest.upper()}" if action.nargs is None and action.option_strings else ""
+    name = ", ".join(action.option_strings) + value if action.option_strings else str(action.metavar)
+    gap = f"\n{'':{_COLUMN}}" if len(name) > _COLUMN - 4 else f"{'':{_COLUMN - 2 - len(name)}}"
+    return f"  {name}{gap}{action.help}"
 
 
 def parse(words: Sequence[str]) -> tuple[Action, argparse.Namespace]:
-    """The function that runs the verb, and its options. Words after `--` belong to the command."""
-    own, command = _split(words)
-    parser = build(own[0] if own else "")
-    options = parser.parse_args(own)
-    if getattr(options, "target", None) is None:
-        parser.print_help()
-        raise SystemExit(0 if not own else 2)
-    if command is not None and not getattr(options, "takes_command", False):
-        raise UserError(f"{own[0]} takes no command", hint=f"`paddock {own[0]} --help`", code="usage")
+    """The function that runs the verb, and its options."""
+    first = words[0] if words else "--help"
+    if first in {"-h", "--help"}:
+        return verbs.help_, argparse.Namespace()
+    if first == "--version":
+        return verbs.version, argparse.Namespace()
+    if first not in VERBS:
+        raise _unknown(first)
+    parser = build(first)
+    own, command = _divide(parser, list(words[1:]))
+    # Options may stand between words, but not both that and `--` at once: argparse would forget where it was.
+    options, rest = parser.parse_known_args(own) if "--" in own else parser.parse_known_intermixed_args(own)
+    if rest:
+        kind = "option" if rest[0].startswith("-") else "argument"
+        raise parser.refuse(f"unknown {kind} {rest[0]!r}")
     options.command = command
     return options.target, options
 
 
-def _split(words: Sequence[str]) -> tuple[list[str], list[str] | None]:
-    if "--" not in words:
-        return list(words), None
-    at = list(words).index("--")
-    return list(words[:at]), list(words[at + 1 :])
+def _unknown(word: str) -> UserError:
+    if word.startswith("-"):
+        return UserError(f"unknown option {word!r}", hint="`paddock --help` lists the verbs", code="usage")
+    import difflib
+
+    near = difflib.get_close_matches(word, VERBS, 1)
+    hint = f"did you mean `paddock {near[0]}`?" if near else "`paddock --help` lists the verbs"
+    return UserError(f"unknown verb {word!r}", hint=hint, code="usage")
 
 
-def build(verb: str = "") -> argparse.ArgumentParser:
-    """All parsers, or only the one in use: making all of them would cost every command a few milliseconds."""
-    parser = Parser(
-        prog="paddock",
-        description="Coding agents run free on your own machine, inside a fence.",
-        epilog=_EPILOG,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="store_const", const=verbs.version, dest="target", help="print the version")
-    commands = parser.add_subparsers(metavar="VERB", parser_class=Parser)
-    for name, (summary, setup) in VERBS.items():
-        if verb in VERBS and verb != name:
-            continue
-        sub = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
-        setup(sub)
+def _divide(parser: Parser, words: list[str]) -> tuple[list[str], list[str]]:
+    """Our own words, and those of the command: they are never read as options of ours."""
+    if parser.splits == "--" and "--" in words:
+        at = words.index("--")
+        return words[:at], words[at + 1 :]
+    if parser.splits != "BOX":
+        return words, []
+    at = parser.first_plain(words)
+    if words[at : at + 1] == ["--"]:
+        del words[at]
+    own, command = words[: at + 1], words[at + 1 :]
+    if command and command[0].startswith("-") and command[0] != "--":
+        hint = f"options stand before {words[at]}; a command that begins with - goes after --"
+        raise UserError(f"{command[0]!r} stands where the command begins", hint=hint, code="usage")
+    return own, command[1:] if command[:1] == ["--"] else command
+
+
+def build(verb: str) -> Parser:
+    parser = Parser(verb)
+    VERBS[verb][1](parser)
     return parser
 
 
-def _run(sub: argparse.ArgumentParser) -> None:
+def overview() -> str:
+    """What `paddock` alone prints."""
+    width = max(map(len, VERBS)) + 2
+    listed = "".join(f"  {verb:{width}}{summary}\n" for verb, (summary, _) in VERBS.items())
+    return f"{_HEAD}\nverbs:\n{listed}\n{_TAIL}"
+
+
+def _choice(*words: str) -> Callable[[str], str]:
+    def check(word: str) -> str:
+        if word not in words:
+            raise UserError(f"unknown word {word!r}", hint=f"one of: {', '.join(words)}", code="usage")
+        return word
+
+    return check
+
+
+# -- verbs -------------------------------------------------------------------------------------------------------------
+
+
+def _run(sub: Parser) -> None:
     sub.usage = (
-        "paddock run [options] -- COMMAND...\n"
-        "       paddock run [options] AGENT|BOX [WORKSPACE] [EXTRA[:ro]...] [-- ARGS...]"
+        "paddock run [OPTIONS] -- COMMAND...\n"
+        "       paddock run [OPTIONS] AGENT|BOX [WORKSPACE] [EXTRA[:ro]...] [-- ARGS...]"
     )
-    sub.set_defaults(target=verbs.run, takes_command=True)
-    sub.add_argument("what", nargs="?", default="", metavar="AGENT|BOX")
+    sub.description = (
+        "Run a command in a box of its own that is gone afterwards; or an agent in the\n"
+        "box of a directory, which is made on first use and found again. ctrl-p ctrl-q\n"
+        "leaves an agent running; the same `paddock run` returns to it."
+    )
+    sub.epilog = (
+        "examples:\n"
+        "  paddock run -- make test\n"
+        "  paddock run -m 2g --timeout 10m -- ./build.sh\n"
+        "  paddock run shell ~/project ~/library:ro\n"
+        "  paddock run -d -- ./server      prints the job; `paddock logs -f` follows it"
+    )
+    sub.advice = "; a command goes after `--`"
+    sub.splits = "--"
+    sub.set_defaults(target=verbs.run)
+    sub.add_argument("what", nargs="?", default="", metavar="AGENT|BOX", help="shell, or the name of a box")
     _workspace(sub)
     _box_options(sub)
     sub.add_argument("-d", "--detach", action="store_true", help="leave it running and print the job")
@@ -76,126 +197,167 @@ def _run(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("-q", "--quiet", action="store_true", help="say nothing of our own")
 
 
-def _create(sub: argparse.ArgumentParser) -> None:
+def _create(sub: Parser) -> None:
+    sub.usage = "paddock create [OPTIONS] AGENT|NAME [WORKSPACE] [EXTRA[:ro]...]"
+    sub.description = "Make a box without starting it; its first command does. Prints its name."
     sub.set_defaults(target=verbs.create)
-    sub.add_argument("what", metavar="AGENT|NAME")
+    sub.add_argument("what", metavar="AGENT|NAME", help="an agent, or a name for a box of --agent")
     _workspace(sub)
-    sub.add_argument("--agent", default="", help="the agent, when the first word is the box's name")
+    sub.add_argument("--agent", default="", help="the agent, when the first word is a name")
     _box_options(sub)
 
 
-def _workspace(sub: argparse.ArgumentParser) -> None:
+def _workspace(sub: Parser) -> None:
     sub.add_argument("workspace", nargs="?", default="", metavar="WORKSPACE", help="default: the current directory")
     sub.add_argument("extra", nargs="*", default=[], metavar="EXTRA[:ro]", help="more directories, at their own paths")
 
 
-def _box_options(sub: argparse.ArgumentParser) -> None:
+def _box_options(sub: Parser) -> None:
     sub.add_argument("--name", default="", help="the box's name (default: AGENT-DIRECTORY)")
     sub.add_argument("--engine", default="process", help="process")
     _env_options(sub)
     sub.add_argument("-v", "--volume", action="append", default=[], metavar="HOST:BOX[:ro]", help="one more mount")
-    sub.add_argument("--cpus", metavar="N", help="processors, for example 1.5")
-    sub.add_argument("-m", "--memory", metavar="SIZE", help="memory of the whole box, for example 2g")
-    sub.add_argument("--pids", metavar="N", help="processes and threads")
-    sub.add_argument("--disk", metavar="SIZE", help="what the box may write outside the workspace")
-    sub.add_argument("--timeout", metavar="TIME", help="wall time, for example 90s, 10m, 2h; exit code 124")
+    sub.add_argument("--cpus", default="", metavar="N", help="processors, for example 1.5")
+    sub.add_argument("-m", "--memory", default="", metavar="SIZE", help="memory of the whole box, for example 2g")
+    sub.add_argument("--pids", default="", metavar="N", help="processes and threads")
+    sub.add_argument("--disk", default="", metavar="SIZE", help="what it may write outside the workspace")
+    sub.add_argument("--timeout", default="", metavar="TIME", help="wall time: 90s, 10m, 2h; then exit code 124")
     sub.add_argument("-w", "--workdir", default="", metavar="DIR", help="where commands start")
 
 
-def _env_options(sub: argparse.ArgumentParser) -> None:
+def _env_options(sub: Parser) -> None:
     sub.add_argument("-e", "--env", action="append", default=[], metavar="K[=V]", help="environment; K alone is copied")
-    sub.add_argument("--env-file", action="append", default=[], metavar="FILE", help="K=V lines")
+    sub.add_argument("--env-file", action="append", default=[], metavar="FILE", help="a file of K=V lines")
 
 
-def _exec(sub: argparse.ArgumentParser) -> None:
-    sub.set_defaults(target=verbs.exec_, takes_command=True)
+def _exec(sub: Parser) -> None:
+    sub.usage = "paddock exec [OPTIONS] BOX COMMAND..."
+    sub.description = "Run a command in a box, which is started if it is not running."
+    sub.epilog = "example:\n  paddock exec -it shell-project bash"
+    sub.splits = "BOX"
+    sub.set_defaults(target=verbs.exec_)
+    sub.add_argument("box", metavar="BOX", help="its name, or the beginning of its id")
     sub.add_argument("-i", "--interactive", action="store_true", help="pass standard input")
     sub.add_argument("-t", "--tty", action="store_true", help="give the command a terminal")
     sub.add_argument("-d", "--detach", action="store_true", help="leave it running and print the job")
-    sub.add_argument("-u", "--user", default="", metavar="USER")
-    sub.add_argument("-w", "--workdir", default="", metavar="DIR")
-    sub.add_argument("--timeout", metavar="TIME", help="ends the command and all it started; exit code 124")
+    sub.add_argument("-u", "--user", default="", metavar="USER", help="a process box has one: agent")
+    sub.add_argument("-w", "--workdir", default="", metavar="DIR", help="default: the box's own")
+    sub.add_argument("--timeout", default="", metavar="TIME", help="ends it and all it started; exit code 124")
     _env_options(sub)
-    sub.add_argument("box", metavar="BOX")
-    sub.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND")
 
 
-def _ls(sub: argparse.ArgumentParser) -> None:
+def _ls(sub: Parser) -> None:
+    sub.usage = "paddock ls [--json | -q]"
+    sub.description = "List boxes."
     sub.set_defaults(target=verbs.ls)
-    sub.add_argument("--json", action="store_true")
+    sub.add_argument("--json", action="store_true", help="everything, for programs")
     sub.add_argument("-q", "--quiet", action="store_true", help="names only")
 
 
-def _inspect(sub: argparse.ArgumentParser) -> None:
+def _inspect(sub: Parser) -> None:
+    sub.usage = "paddock inspect [--json | --plan] BOX..."
+    sub.description = "Show what a box is, and who holds each of its limits."
     sub.set_defaults(target=verbs.inspect)
     sub.add_argument("boxes", nargs="+", metavar="BOX")
-    sub.add_argument("--json", action="store_true")
+    sub.add_argument("--json", action="store_true", help="everything, for programs")
     sub.add_argument("--plan", action="store_true", help="every mount, limit and namespace, one a line")
 
 
-def _stop(sub: argparse.ArgumentParser) -> None:
+def _stop(sub: Parser) -> None:
+    sub.usage = "paddock stop [--grace TIME] BOX..."
+    sub.description = "End all commands of a box. Its files stay; its next command starts it again."
     sub.set_defaults(target=verbs.stop)
     sub.add_argument("boxes", nargs="+", metavar="BOX")
-    sub.add_argument("--grace", default="5", metavar="TIME", help="how long commands may take to end")
+    sub.add_argument("--grace", default="5s", metavar="TIME", help="how long they may take (default: 5s)")
 
 
-def _rm(sub: argparse.ArgumentParser) -> None:
+def _rm(sub: Parser) -> None:
+    sub.usage = "paddock rm [-f] BOX..."
+    sub.description = "Remove boxes and their private files. Workspaces are not touched."
     sub.set_defaults(target=verbs.rm)
     sub.add_argument("-f", "--force", action="store_true", help="also when it is running")
     sub.add_argument("boxes", nargs="+", metavar="BOX")
 
 
-def _reset(sub: argparse.ArgumentParser) -> None:
+def _reset(sub: Parser) -> None:
+    sub.usage = "paddock reset [-f]"
+    sub.description = "Remove all boxes and their private files. Workspaces are not touched."
     sub.set_defaults(target=verbs.reset)
     sub.add_argument("-f", "--force", action="store_true", help="do not ask")
 
 
-def _prune(sub: argparse.ArgumentParser) -> None:
+def _prune(sub: Parser) -> None:
+    sub.usage = "paddock prune [-f]"
+    sub.description = "Remove all boxes that are stopped or failed, and their private files."
     sub.set_defaults(target=verbs.prune)
+    sub.add_argument("-f", "--force", action="store_true", help="do not ask")
 
 
-def _env(sub: argparse.ArgumentParser) -> None:
+def _env(sub: Parser) -> None:
+    sub.usage = "paddock env [-u K]... BOX [K=V...]"
+    sub.description = "Show or change a box's environment for its next commands. Nothing restarts."
     sub.set_defaults(target=verbs.env)
     sub.add_argument("box", metavar="BOX")
-    sub.add_argument("values", nargs="*", metavar="K=V", help="set for the next commands; nothing restarts")
-    sub.add_argument("-u", "--unset", action="append", default=[], metavar="K")
+    sub.add_argument("values", nargs="*", metavar="K=V", help="set; K alone is copied from yours")
+    sub.add_argument("-u", "--unset", action="append", default=[], metavar="K", help="remove")
 
 
-def _logs(sub: argparse.ArgumentParser) -> None:
+def _logs(sub: Parser) -> None:
+    sub.usage = "paddock logs [-f | --list] BOX[/JOB]"
+    sub.description = "Print what a detached command or an agent wrote; the newest if no job is named."
     sub.set_defaults(target=verbs.logs)
     sub.add_argument("-f", "--follow", action="store_true", help="go on until the command ends")
     sub.add_argument("--list", action="store_true", help="list the box's journalled commands")
     sub.add_argument("box", metavar="BOX[/JOB]")
 
 
-def _cp(sub: argparse.ArgumentParser) -> None:
+def _cp(sub: Parser) -> None:
+    sub.usage = "paddock cp SRC DST"
+    sub.description = (
+        "Copy a file or a directory into or out of a box: one side is BOX:PATH.\n"
+        "Links that lead out of a copied directory, devices and sockets are left out,\n"
+        "and named; the exit code is then 1."
+    )
+    sub.epilog = "examples:\n  paddock cp shell-project:/tmp/report.html .\n  paddock cp data/ shell-project:/tmp/"
     sub.set_defaults(target=verbs.cp)
-    sub.add_argument("source", metavar="SRC", help="a host path, or BOX:PATH")
+    sub.add_argument("source", metavar="SRC")
     sub.add_argument("destination", metavar="DST")
 
 
-def _doctor(sub: argparse.ArgumentParser) -> None:
+def _doctor(sub: Parser) -> None:
+    sub.usage = "paddock doctor [--json | --rebuild]"
+    sub.description = "Try what boxes need on this machine, and say how to fix what does not work."
     sub.set_defaults(target=verbs.doctor)
-    sub.add_argument("--json", action="store_true")
-    sub.add_argument("--rebuild", action="store_true", help="rebuild a damaged database from the boxes on disk")
+    sub.add_argument("--json", action="store_true", help="for programs")
+    sub.add_argument("--rebuild", action="store_true", help="rebuild a damaged database from the boxes")
 
 
-def _daemon(sub: argparse.ArgumentParser) -> None:
+def _daemon(sub: Parser) -> None:
+    sub.usage = "paddock daemon start|stop|status [--json]"
+    sub.description = (
+        "This user's daemon. It starts by itself when it is needed; boxes outlive it.\n"
+        "`status` has exit code 1 when it is not running."
+    )
     sub.set_defaults(target=verbs.daemon)
-    sub.add_argument("what", choices=("start", "stop", "status"))
-    sub.add_argument("--json", action="store_true")
+    sub.add_argument("what", metavar="start|stop|status", type=_choice("start", "stop", "status"))
+    sub.add_argument("--json", action="store_true", help="for programs")
 
 
-def _version(sub: argparse.ArgumentParser) -> None:
+def _version(sub: Parser) -> None:
+    sub.usage = "paddock version"
+    sub.description = "Print the version."
     sub.set_defaults(target=verbs.version)
 
 
-def _completion(sub: argparse.ArgumentParser) -> None:
+def _completion(sub: Parser) -> None:
+    sub.usage = "paddock completion bash|zsh|fish"
+    sub.description = "Print a completion script for your shell."
+    sub.epilog = "example:\n  source <(paddock completion bash)"
     sub.set_defaults(target=verbs.completion)
-    sub.add_argument("shell", choices=("bash", "zsh", "fish"))
+    sub.add_argument("shell", metavar="bash|zsh|fish", type=_choice("bash", "zsh", "fish"))
 
 
-VERBS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+VERBS: dict[str, tuple[str, Setup]] = {
     "run": ("run a command in a box of its own, or an agent in its box", _run),
     "create": ("make a box without starting it", _create),
     "exec": ("run a command in a box", _exec),

@@ -1,4 +1,4 @@
-"""run, create, exec."""
+"""run, create."""
 
 from __future__ import annotations
 
@@ -6,182 +6,191 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from paddock import agents, text
+from paddock.cli import environment, outcome, terminal
 from paddock.cli import options as words
-from paddock.cli.main import fail, warn
+from paddock.cli.attach import Detached, Running
+from paddock.cli.main import warn
 from paddock.client import Paddock
-from paddock.client.answers import limit_hint
-from paddock.errors import Unavailable, UserError
-from paddock.model import BoxInfo, Enforcement, ExecSpec
+from paddock.errors import PaddockError, UserError
+from paddock.model import Enforcement, ExecSpec, TtySize
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from paddock.client import Box, Command
-    from paddock.model import BoxRequest
+    from paddock.model import BoxInfo, BoxRequest, LimitReport
 
-_KILLED = 128 + 9
+_AT_CREATION = ("name", "volume", "cpus", "memory", "pids", "disk")
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.rm and options.detach:
+        raise UserError("--rm and --detach exclude each other", hint="`paddock rm -f` removes the box", code="usage")
+    if not options.what and not options.command:
+        hint = "`paddock run -- COMMAND` or `paddock run shell .`"
+        raise UserError("nothing to run", hint=hint, code="no-command")
     with Paddock() as paddock:
-        if options.what:
-            return _run_agent(paddock, options)
-        if not options.command:
-            raise UserError(
-                "nothing to run", hint="`paddock run -- COMMAND` or `paddock run shell .`", code="no-command"
-            )
-        return _run_command(paddock, options)
+        return _run_agent(paddock, options) if options.what else _run_command(paddock, options)
+
+
+def _exec_spec(
+    options: argparse.Namespace, argv: Sequence[str], env: dict[str, str] | None = None, box: Box | None = None
+) -> ExecSpec:
+    """For a box that may have been there before, -w is said once more: from its workspace, as when it was made."""
+    is_tty = terminal.is_terminal() and not options.detach
+    rows, cols = terminal.size()
+    return ExecSpec(
+        argv=tuple(argv),
+        env={**environment.of_terminal(is_tty=is_tty), **(env or {})},
+        cwd=os.path.join(box.info.workspace, options.workdir) if box and options.workdir else "",
+        tty=TtySize(rows=rows, cols=cols) if is_tty else None,
+        stdin=not options.detach,
+        detach=options.detach,
+        timeout_s=words.limits(options).wall_s,
+    )
+
+
+# -- run -- COMMAND ----------------------------------------------------------------------------------------------------
 
 
 def _run_command(paddock: Paddock, options: argparse.Namespace) -> int:
-    from paddock.cli import attach
-
-    request = words.request(options, agent=agents.DEFAULT, ephemeral=not (options.detach or options.name))
-    is_tty = attach.is_terminal() and not options.detach
-    spec = ExecSpec(
-        argv=tuple(options.command),
-        env=_terminal_environment(is_tty=is_tty),
-        tty=attach.terminal_size() if is_tty else None,
-        stdin=not options.detach,
-        detach=options.detach,
-        timeout_s=request.limits.wall_s,
-    )
-    if request.ephemeral:
-        command = paddock.start_run(request, spec)
+    is_kept = (options.detach or options.name) and not options.rm
+    request = words.request(options, agent="shell", ephemeral=not is_kept)
+    if not is_kept:
+        command = paddock.start_run(request, _exec_spec(options, options.command))
         _announce(command.box, options)
-        _warn_about_limits(command.box)
-        return _finish(command, stdin=True, detachable=False)
-    box = _new_or_named(paddock, request)
-    return _start(paddock, box, spec, options)
+        _warn_about_limits(command.box.limits)
+        return outcome.finish(_running(paddock, command), stdin=True)
+    box, is_new = _named_box(paddock, request, options)
+    spec = _exec_spec(options, options.command, {} if is_new else request.env, box)
+    if is_new:
+        _warn_about_limits(box.refresh().limits)
+    if options.detach:
+        print(f"{box.name}/{_detach(box, spec, is_new=is_new)}")
+        return 0
+    command = box.start(spec)
+    _announce(command.box, options)
+    return outcome.finish(_running(paddock, command), stdin=True)
 
 
-def _new_or_named(paddock: Paddock, request: BoxRequest) -> Box:
-    known = {info.name for info in paddock.ls()}
-    if request.name in known:
-        return paddock.get(request.name)
-    box = paddock.box(paddock.call("create", request=request))
-    _warn_about_limits(box.info)
-    return box
+def _named_box(paddock: Paddock, request: BoxRequest, options: argparse.Namespace) -> tuple[Box, bool]:
+    """A new box; or the one of this name, if it is the box of this directory."""
+    known = {info.name: info for info in paddock.ls()}
+    if not request.name or request.name not in known:
+        return paddock.box(paddock.call("create", request=request)), True
+    info = known[request.name]
+    if info.workspace != os.path.realpath(request.workspace):
+        raise UserError(
+            f"the box {info.name!r} belongs to {info.workspace}",
+            hint=f"`paddock exec {info.name} ...` runs a command there; another name makes a box here",
+            code="exists",
+        )
+    _refuse_creation_options(info, options, allowed="name")
+    return paddock.get(info.name), False
+
+
+def _detach(box: Box, spec: ExecSpec, *, is_new: bool) -> str:
+    try:
+        return box.detach_spec(spec)
+    except PaddockError:
+        if is_new:  # a box that was made for a command that cannot be started
+            box.remove(force=True)
+        raise
+
+
+# -- run AGENT|BOX -----------------------------------------------------------------------------------------------------
 
 
 def _run_agent(paddock: Paddock, options: argparse.Namespace) -> int:
-    from paddock.cli import attach
+    from dataclasses import replace
 
-    box = _box_for(paddock, options)
-    is_tty = attach.is_terminal() and not options.detach
-    limits = words.limits(options)
-    spec = ExecSpec(
-        argv=("agent",),
-        env=_terminal_environment(is_tty=is_tty),
-        cwd=options.workdir,
-        tty=attach.terminal_size() if is_tty else None,
-        stdin=not options.detach,
-        keep=is_tty,
-        detach=options.detach,
-        timeout_s=limits.wall_s,
-    )
+    box = _agent_box(paddock, options)
+    spec = _exec_spec(options, ["agent"], box=box)
     if options.detach:
-        job = box.detach_session(spec, options.command or ())
-        print(f"{box.name}/{job}")
+        print(f"{box.name}/{box.detach_session(spec, options.command)}")
         return 0
-    command = box.session(spec, options.command or ())
+    command = box.session(replace(spec, keep=spec.tty is not None), options.command)
     _announce(command.box, options)
-    code = _finish(command, stdin=True, detachable=True)
-    if options.rm:
-        box.remove(force=True)
-    return code
+    try:
+        return outcome.finish(_running(paddock, command), stdin=True, detachable=True)
+    except Detached:
+        print(f"\ndetached; `paddock run {box.name}` returns", file=sys.stderr)
+        options.rm = False
+        return 0
+    finally:
+        if options.rm:
+            box.remove(force=True)
 
 
-def _box_for(paddock: Paddock, options: argparse.Namespace) -> Box:
+def _agent_box(paddock: Paddock, options: argparse.Namespace) -> Box:
     """The first word is an agent, or the name of a box that exists."""
+    from paddock import agents
+
     known = {info.name: info for info in paddock.ls()}
     if options.what in known:
-        if options.workspace or options.extra or options.volume:
-            raise UserError(
-                f"the box {options.what!r} has its workspace already",
-                hint=f"`paddock run {options.what}`",
-                code="usage",
-            )
-        box = paddock.get(options.what)
-        if values := words.environment(options):
-            box.set_env(values)
-        return box
+        return _known_box(paddock, known[options.what], options)
     if options.what not in agents.RESERVED:
         raise UserError(
             f"no agent and no box named {options.what!r}",
             hint=f"agents: {', '.join(agents.names())}; `paddock ls` lists boxes; `paddock run -- CMD` runs a command",
             code="unknown-agent",
         )
-    box, _ = paddock.open(words.request(options, agent=options.what, ephemeral=False))
-    _warn_about_limits(box.info)
+    box, is_new = paddock.open(words.request(options, agent=options.what, ephemeral=False))
+    if is_new:
+        _warn_about_limits(box.refresh().limits)
     return box
 
 
+def _known_box(paddock: Paddock, info: BoxInfo, options: argparse.Namespace) -> Box:
+    if options.workspace or options.extra:
+        hint = f"`paddock run {info.name}` without a directory"
+        raise UserError(f"the box {info.name!r} has its workspace already", hint=hint, code="usage")
+    _refuse_creation_options(info, options)
+    box = paddock.get(info.name)
+    if values := environment.chosen(options):
+        box.set_env(values)
+    return box
+
+
+def _refuse_creation_options(info: BoxInfo, options: argparse.Namespace, *, allowed: str = "") -> None:
+    for key in _AT_CREATION:
+        if key != allowed and getattr(options, key):
+            raise UserError(
+                f"--{key} is given when a box is made, and {info.name!r} exists",
+                hint=f"leave it out, or recreate the box: `paddock rm {info.name}`, then run again",
+                code="different",
+            )
+
+
+# -- create ------------------------------------------------------------------------------------------------------------
+
+
 def create(options: argparse.Namespace) -> int:
+    from paddock import agents
+
     agent, name = options.what, options.name
-    if agent not in agents.RESERVED:
+    if agent in agents.RESERVED:
+        if options.agent and options.agent != agent:
+            raise UserError(f"two agents: {agent!r} and {options.agent!r}", hint="give one", code="usage")
+    else:
         if name and name != agent:
             raise UserError(f"two names: {agent!r} and {name!r}", hint="give one", code="usage")
         agent, name = options.agent or agents.DEFAULT, agent
     options.name = name
     with Paddock() as paddock:
         box = paddock.box(paddock.call("create", request=words.request(options, agent=agent, ephemeral=False)))
-        _warn_about_limits(box.info)
+        _warn_about_limits(box.refresh().limits)
         print(box.name)
     return 0
 
 
-def exec_(options: argparse.Namespace) -> int:
-    from paddock.cli import attach
-
-    argv = [*options.words, *(options.command or [])]
-    if options.tty and not options.detach and not os.isatty(0):
-        raise UserError("-t needs a terminal on standard input", hint="leave -t out", code="no-tty")
-    spec = ExecSpec(
-        argv=tuple(argv),
-        env={**_terminal_environment(is_tty=options.tty), **words.environment(options)},
-        cwd=options.workdir,
-        user=options.user,
-        tty=attach.terminal_size() if options.tty else None,
-        stdin=options.interactive or options.tty,
-        detach=options.detach,
-        timeout_s=text.parse_duration(options.timeout) if options.timeout else None,
-    )
-    with Paddock() as paddock:
-        return _start(paddock, paddock.named(options.box), spec, options)
+# -- both --------------------------------------------------------------------------------------------------------------
 
 
-def _start(paddock: Paddock, box: Box, spec: ExecSpec, options: argparse.Namespace) -> int:
-    if spec.detach:
-        print(f"{box.name}/{box.detach_spec(spec)}")
-        return 0
-    del paddock, options
-    return _finish(box.start(spec), stdin=spec.stdin, detachable=False)
-
-
-def _finish(command: Command, *, stdin: bool, detachable: bool) -> int:
-    from paddock.cli import attach
-
-    try:
-        result = attach.attach(command, stdin=stdin, detachable=detachable)
-    except attach.Detached:
-        attach.report_detach(command.box.name)
-        return 0
-    finally:
-        command.close()
-    if result.timed_out:
-        warn("the command was ended: its time was over")
-    elif result.exit_code == _KILLED and (reason := command.why_killed()):
-        fail(Unavailable(reason, hint=limit_hint(reason)))
-    return result.exit_code
-
-
-def _terminal_environment(*, is_tty: bool) -> dict[str, str]:
-    env = words.locale_environment()
-    if is_tty:
-        env["TERM"] = os.environ.get("TERM", "xterm-256color")
-    return env
+def _running(paddock: Paddock, command: Command) -> Running:
+    box = (command.box.id, command.box.name)
+    return Running(lambda verb, args: paddock.call(verb, **args), box, command.channel)
 
 
 def _announce(box: BoxInfo, options: argparse.Namespace) -> None:
@@ -190,7 +199,7 @@ def _announce(box: BoxInfo, options: argparse.Namespace) -> None:
         print(f"paddock: {box.engine.value} box {box.name}", file=sys.stderr)
 
 
-def _warn_about_limits(box: BoxInfo) -> None:
-    for report in box.limits:
+def _warn_about_limits(reports: Sequence[LimitReport]) -> None:
+    for report in reports:
         if report.enforcement is Enforcement.NONE and report.note:
-            warn(f"{report.name}: {report.note}")
+            warn(report.note)

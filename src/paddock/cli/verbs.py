@@ -44,9 +44,16 @@ def env(options: argparse.Namespace) -> int:
 
 
 def exec_(options: argparse.Namespace) -> int:
-    from paddock.cli import running
+    from paddock.cli import executing
 
-    return running.exec_(options)
+    return executing.exec_(options)
+
+
+def help_(_options: argparse.Namespace) -> int:
+    from paddock.cli import parser
+
+    print(parser.overview(), end="")
+    return 0
 
 
 def inspect(options: argparse.Namespace) -> int:
@@ -97,7 +104,8 @@ def stop(options: argparse.Namespace) -> int:
     return ending.stop(options)
 
 
-def version(options: argparse.Namespace) -> int:
-    from paddock.cli import daemon
+def version(_options: argparse.Namespace) -> int:
+    from paddock._version import VERSION
 
-    return daemon.version(options)
+    print(f"paddock {VERSION}")
+    return 0

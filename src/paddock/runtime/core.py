@@ -125,7 +125,7 @@ class Runtime:
     def find(self, name: str) -> Box:
         """By name, or by an unambiguous beginning of the id."""
         for box in self.boxes.values():
-            if box.row.spec.name == name or box.row.id == name:
+            if name in (box.row.spec.name, box.row.id):
                 return box
         near = [box for box in self.boxes.values() if len(name) >= 4 and box.row.id.startswith(name)]
         if len(near) == 1:

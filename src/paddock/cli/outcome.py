@@ -1,0 +1,63 @@
+"""What a person is told when a command is over, or when its box is."""
+
+from __future__ import annotations
+
+from paddock.cli import attach
+from paddock.cli.main import warn
+from paddock.errors import PaddockError, Unavailable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from paddock.cli.attach import Running
+
+_KILLED = 128 + 9
+_MORE = {  # by the beginning of the reason that the daemon gives
+    "memory limit": "-m gives a new box more memory",
+    "disk limit": "--disk gives a new box more space",
+    "wall time": "--timeout gives it more time",
+}
+_AGAIN = "run the command again: the files of a box that has a name are kept"
+
+
+def finish(running: Running, *, stdin: bool, detachable: bool = False) -> int:
+    """Relay to the end and return the exit code; says why when it was not the command's own doing."""
+    try:
+        try:
+            end = attach.attach(running, stdin=stdin, detachable=detachable)
+        finally:
+            running.channel.close()
+    except attach.Lost:
+        raise _box_ended(running) from None
+    if end.timed_out:
+        warn("the command was ended: its time was over")
+    elif end.exit_code == _KILLED and (reason := _kernel_kills(running)):
+        warn(f"signal 9: {reason}")
+    return end.exit_code
+
+
+def _box_ended(running: Running) -> Unavailable:
+    """The daemon knows whether a limit ended the box."""
+    reason, code = _ending(running)
+    hint = next((more for beginning, more in _MORE.items() if reason.startswith(beginning)), _AGAIN)
+    error = Unavailable(f"the box {running.box!r} ended: {reason or 'it was stopped'}", hint=hint, code="box-ended")
+    error.exit_code = code
+    return error
+
+
+def _ending(running: Running) -> tuple[str, int]:
+    answer = running.call("ending", {"box": running.box_id})
+    reason, code = (answer.get("reason"), answer.get("exit_code")) if isinstance(answer, dict) else (None, None)
+    return str(reason or ""), code if isinstance(code, int) else Unavailable.exit_code
+
+
+def _kernel_kills(running: Running) -> str:
+    """What the kernel ended at the memory limit: a box that runs on tells now, one that is gone told at its end."""
+    try:
+        answer = running.call("inspect", {"box": running.box_id})
+    except PaddockError:
+        return _ending(running)[0]
+    rows = answer.get("limits") if isinstance(answer, dict) else None
+    for row in rows if isinstance(rows, list) else []:
+        if isinstance(row, dict) and row.get("name") == "memory" and "ended" in str(row.get("note")):
+            return f"memory limit of {row.get('value')}: {row.get('note')}"
+    return ""

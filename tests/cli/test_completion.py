@@ -1,0 +1,72 @@
+"""Completion, as a shell sees it: the script is sourced and asked, word by word."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from paddock.cli import parser
+from tests.support.installation import PROGRAM
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.installation import Installation
+
+ASK = """
+source <("$P" completion bash)
+paddock() { "$P" "$@"; }
+COMP_WORDS=("${@}"); COMP_CWORD=$(($# - 1))
+_paddock
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def completed(words: list[str], env: dict[str, str], cwd: Path) -> list[str]:
+    argv = ["bash", "--norc", "-c", ASK, "bash", "paddock", *words]
+    done = subprocess.run(argv, env={**env, "P": str(PROGRAM)}, cwd=cwd, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([""], list(parser.VERBS)),
+        (["re"], ["reset"]),
+        (["s"], ["stop"]),
+        (["daemon", "st"], ["start", "stop", "status"]),
+        (["completion", ""], ["bash", "zsh", "fish"]),
+        (["ls", "--"], ["--help", "--json", "--quiet"]),
+        (["run", "--env"], ["--env", "--env-file"]),
+        (["run", "--", "--"], []),
+        (["zzz", "x"], []),
+    ],
+)
+def test_bash_completes_verbs_words_and_options(tmp_path: Path, words: list[str], expected: list[str]) -> None:
+    env = {"PATH": "/usr/bin:/bin", "PADDOCK_HOME": str(tmp_path)}
+    assert completed(words, env, tmp_path) == expected
+
+
+@pytest.mark.box
+def test_bash_completes_the_names_of_boxes(installation: Installation) -> None:
+    for name in ("alpha", "alto", "beta"):
+        installation.cli("create", name)
+    env = installation.environ
+    assert completed(["exec", "al"], env, installation.workspace) == ["alpha", "alto"]
+    assert completed(["rm", "-f", "alpha", ""], env, installation.workspace) == ["alpha", "alto", "beta"]
+    assert completed(["create", "al"], env, installation.workspace) == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_is_one_its_shell_can_read(shell: str) -> None:
+    script = subprocess.run([PROGRAM, "completion", shell], capture_output=True, text=True, check=True).stdout
+    assert "@" not in script.replace("$@", "")
+    assert all(verb in script for verb in parser.VERBS)
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    check = "--no-execute" if shell == "fish" else "-n"
+    subprocess.run([shell, check], input=script, text=True, check=True)
