@@ -335,10 +335,10 @@ def test_a_callers_own_limit_of_processes_is_the_boxs_too(tmp_path: Path) -> Non
     try:
         with world.sdk() as sdk:
             world.cli("daemon", "stop")
-            start = ["prlimit", "--nproc=700:700", str(PROGRAM), "daemon", "start"]
+            start = ["prlimit", "--nproc=2000:2000", str(PROGRAM), "daemon", "start"]
             subprocess.run(start, env=world.environ, capture_output=True, check=True, timeout=30)
             rows = {row.name: row.value for row in sdk.create("a", workspace=str(world.workspace)).refresh().limits}
-            assert rows["pids"] == "700"
-            assert world.sh("grep processes /proc/self/limits").stdout.split()[2:4] == [b"700", b"700"]
+            assert rows["pids"] == "2000"
+            assert world.sh("grep processes /proc/self/limits").stdout.split()[2:4] == [b"2000", b"2000"]
     finally:
         world.close()
