@@ -227,9 +227,10 @@ def test_half_a_processor_is_half_a_processor_or_said_not_to_be(world: World) ->
         return
     assert made.stderr == b""
     assert world.enforcement("slow")["cpus"] == "kernel"
-    held = used_processors(world, "--cpus", "0.5")
-    assert held < 0.75
-    assert any(used_processors(world) > 1.3 * held for _ in range(5)), "an unlimited box gets no more"
+    assert used_processors(world, "--cpus", "0.5") < 0.75
+    tenth = used_processors(world, "--cpus", "0.1")  # so little that an unlimited box gets more on the busiest machine
+    assert tenth < 0.2
+    assert any(used_processors(world) > 1.5 * tenth for _ in range(5)), "an unlimited box gets no more"
 
 
 def test_the_daemon_answers_while_a_box_keeps_every_processor_busy(world: World) -> None:
@@ -335,10 +336,10 @@ def test_a_callers_own_limit_of_processes_is_the_boxs_too(tmp_path: Path) -> Non
     try:
         with world.sdk() as sdk:
             world.cli("daemon", "stop")
-            start = ["prlimit", "--nproc=700:700", str(PROGRAM), "daemon", "start"]
+            start = ["prlimit", "--nproc=2000:2000", str(PROGRAM), "daemon", "start"]
             subprocess.run(start, env=world.environ, capture_output=True, check=True, timeout=30)
             rows = {row.name: row.value for row in sdk.create("a", workspace=str(world.workspace)).refresh().limits}
-            assert rows["pids"] == "700"
-            assert world.sh("grep processes /proc/self/limits").stdout.split()[2:4] == [b"700", b"700"]
+            assert rows["pids"] == "2000"
+            assert world.sh("grep processes /proc/self/limits").stdout.split()[2:4] == [b"2000", b"2000"]
     finally:
         world.close()
