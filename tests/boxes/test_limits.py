@@ -218,7 +218,7 @@ def used_processors(world: World, *options: str) -> float:
 def test_half_a_processor_is_half_a_processor_or_said_not_to_be(world: World) -> None:
     made = world.cli("create", "slow", "--cpus", "0.5")
     assert made.returncode == 0
-    warning = b"warning: cpus: --cpus is not enforced here: "
+    warning = b"warning: --cpus is not enforced here: "
     if not world.has_cgroups:
         assert world.enforcement("slow")["cpus"] == "none"
         for done in (made, world.sh("true", "--cpus", "0.5")):

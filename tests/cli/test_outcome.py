@@ -55,9 +55,24 @@ def test_a_timeout_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     ("answer", "message", "hint", "code"),
     [
         ({"reason": "", "exit_code": 137}, "the box 'box' ended: it was stopped", "run the command again", 137),
-        ({"reason": "memory limit: 2 GiB used, 1 GiB allowed", "exit_code": 137}, "2 GiB used", "-m gives", 137),
-        ({"reason": "disk limit: 2 GiB used, 1 GiB allowed", "exit_code": 137}, "2 GiB used", "--disk gives", 137),
-        ({"reason": "wall time limit: 5 s are over", "exit_code": 124}, "5 s are over", "--timeout gives", 124),
+        (
+            {"reason": "memory limit: 2 GiB used, 1 GiB allowed", "exit_code": 137},
+            "2 GiB used",
+            "allow the box more with --memory",
+            137,
+        ),
+        (
+            {"reason": "disk limit: 2 GiB used, 1 GiB allowed", "exit_code": 137},
+            "2 GiB used",
+            "allow the box more with --disk",
+            137,
+        ),
+        (
+            {"reason": "wall time limit: 5 s are over", "exit_code": 124},
+            "5 s are over",
+            "allow the box more with --timeout",
+            124,
+        ),
         ({"reason": "its connection broke", "exit_code": 125}, "its connection broke", "run the command again", 125),
         ({"exit_code": "137"}, "it was stopped", "run the command again", 125),
         (None, "it was stopped", "run the command again", 125),
@@ -71,10 +86,10 @@ def test_the_end_of_a_box_is_explained(answer: object, message: str, hint: str, 
 
 
 def test_a_kill_at_the_memory_limit_is_told_from_any_other(capsys: pytest.CaptureFixture[str]) -> None:
-    note = "1 processes were ended at it"
+    note = "memory limit: 1 of its processes ended when the box went over 60MiB"
     limits = [{"name": "cpus", "note": "ended"}, {"name": "memory", "value": "60MiB", "note": note}]
     assert finish(ended(137), lambda _verb, _args: {"limits": limits}) == 137
-    assert capsys.readouterr().err == f"warning: signal 9: memory limit of 60MiB: {note}\n"
+    assert capsys.readouterr().err == f"error: {note}\nhint: allow the box more with --memory\n"
     limits[1]["note"] = ""
     assert finish(ended(137), lambda _verb, _args: {"limits": limits}) == 137
     assert capsys.readouterr().err == ""
@@ -103,7 +118,7 @@ def test_a_memory_bomb_is_named_by_its_limit(installation: Installation, words: 
     done = installation.cli(*words, "/usr/bin/python3", "-c", GREEDY)
     if held.enforcement is Enforcement.KERNEL:
         assert done.returncode == 137
-        assert b"warning: signal 9: memory limit" in done.stderr
+        assert b"error: memory limit: " in done.stderr
     else:
         assert b"MemoryError" in done.stderr, "each process is held by its rlimit"
     free = installation.cli("run", "-m", "2g", "--", "/usr/bin/python3", "-c", GREEDY)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paddock.cli import attach
-from paddock.cli.main import warn
+from paddock.cli.main import fail, warn
 from paddock.errors import PaddockError, Unavailable
 
 TYPE_CHECKING = False
@@ -11,11 +11,6 @@ if TYPE_CHECKING:
     from paddock.cli.attach import Running
 
 _KILLED = 128 + 9
-_MORE = {  # by the beginning of the reason that the daemon gives
-    "memory limit": "-m gives a new box more memory",
-    "disk limit": "--disk gives a new box more space",
-    "wall time": "--timeout gives it more time",
-}
 _AGAIN = "run the command again: the files of a box that has a name are kept"
 
 
@@ -31,17 +26,23 @@ def finish(running: Running, *, stdin: bool, detachable: bool = False) -> int:
     if end.timed_out:
         warn("the command was ended: its time was over")
     elif end.exit_code == _KILLED and (reason := _kernel_kills(running)):
-        warn(f"signal 9: {reason}")
+        fail(Unavailable(reason, hint=_hint(reason)))
     return end.exit_code
 
 
 def _box_ended(running: Running) -> Unavailable:
     """The daemon knows whether a limit ended the box."""
     reason, code = _ending(running)
-    hint = next((more for beginning, more in _MORE.items() if reason.startswith(beginning)), _AGAIN)
-    error = Unavailable(f"the box {running.box!r} ended: {reason or 'it was stopped'}", hint=hint, code="box-ended")
+    message = f"the box {running.box!r} ended: {reason or 'it was stopped'}"
+    error = Unavailable(message, hint=_hint(reason), code="box-ended")
     error.exit_code = code
     return error
+
+
+def _hint(reason: str) -> str:
+    from paddock.client.answers import limit_hint  # loads much, and is needed only when something went wrong
+
+    return limit_hint(reason) or _AGAIN
 
 
 def _ending(running: Running) -> tuple[str, int]:
@@ -59,5 +60,5 @@ def _kernel_kills(running: Running) -> str:
     rows = answer.get("limits") if isinstance(answer, dict) else None
     for row in rows if isinstance(rows, list) else []:
         if isinstance(row, dict) and row.get("name") == "memory" and "ended" in str(row.get("note")):
-            return f"memory limit of {row.get('value')}: {row.get('note')}"
+            return str(row.get("note"))
     return ""
