@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import stat
 from dataclasses import dataclass
 
@@ -120,6 +121,18 @@ def check_source(path: str, *, home: str, state_dirs: tuple[str, ...], what: str
     return real
 
 
+def secret_mounts(directory: str, *, home: str, state_dirs: tuple[str, ...]) -> list[str]:
+    """Mount points inside an approved directory whose content may not be shown; outer ones come first."""
+    found = []
+    for point in _mount_points():
+        if point.startswith(directory.rstrip("/") + "/"):
+            try:
+                check_source(point, home=home, state_dirs=state_dirs, what="mount")
+            except UserError:
+                found.append(point)
+    return sorted(found)
+
+
 def check_target(path: str) -> str:
     """The normal form of a place in the box where a mount may land, or UserError."""
     parts = [part for part in path.split("/") if part not in {"", "."}]
@@ -180,6 +193,13 @@ def _file_system(fd: int) -> str:
             if line.partition(" ")[0] == wanted:
                 return line.rpartition(" - ")[2].partition(" ")[0]
     return ""
+
+
+def _mount_points() -> Iterator[str]:
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        for line in file.read().split("\n")[:-1]:
+            point = line.split(" ")[4]
+            yield re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), point) if "\\" in point else point
 
 
 def _rules(source: _Source, home: str, state_dirs: tuple[str, ...], seen: _Places) -> Iterator[_Rule]:

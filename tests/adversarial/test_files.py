@@ -410,6 +410,34 @@ def test_only_harmless_devices_exist(box: Box) -> None:
     assert {"mem", "kmsg"} & set(os.listdir("/dev"))  # the oracle: the host has more
 
 
+@pytest.fixture
+def mounted_inside(installation: Installation, canaries: dict[str, Path], nonce: str) -> Iterator[list[str]]:
+    """Secret places mounted inside the workspace, as a chroot has them, one under a name that mountinfo escapes."""
+    points = []
+    for name, source in {"plain": canaries["ssh"].parent, "two words\\": canaries["state"].parent}.items():
+        point = installation.workspace / "chroot" / name
+        point.mkdir(parents=True)
+        subprocess.run(["mount", "--bind", str(source), str(point)], check=True)
+        points.append(str(point))
+        assert (point / f".{nonce}").read_text() == nonce
+    yield points
+    for place in points:
+        subprocess.run(["umount", place], check=True)
+
+
+@pytest.mark.privileged
+def test_secret_places_mounted_inside_the_workspace_are_hidden(
+    paddock: Paddock, installation: Installation, mounted_inside: list[str], nonce: str
+) -> None:
+    box = paddock.create("chroot", workspace=str(installation.workspace))
+    program = "say([os.listdir(point) for point in ARGS])"
+    assert outside(program, *mounted_inside) != [[], []]
+    assert inside(box, program, *mounted_inside) == [[], []]
+    reads = [f"{point}/.{nonce}" for point in mounted_inside]
+    assert set(outside(READ, *reads)) == {nonce}
+    assert set(inside(box, READ, *reads)) == {"ENOENT"}
+
+
 # -- FS-17: names ------------------------------------------------------------------------------------------------------
 
 NAMES = [

@@ -119,7 +119,7 @@ class Terminal:
             self.seen += self._read()
         return self.seen
 
-    def finish(self, seconds: float = 20.0) -> int:
+    def finish(self, seconds: float = 20.0, *, close: bool = True) -> int:
         """Read until the command is gone; its exit code."""
         deadline = time.monotonic() + seconds
         while self.process.poll() is None:
@@ -128,8 +128,12 @@ class Terminal:
                 self.seen += self._read()
         while select.select([self.master], [], [], 0)[0] and (data := self._read()):
             self.seen += data
-        os.close(self.master)
+        if close:
+            self.close()
         return self.process.returncode
+
+    def close(self) -> None:
+        os.close(self.master)
 
     def _read(self) -> bytes:
         try:

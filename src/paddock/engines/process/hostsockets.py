@@ -102,11 +102,11 @@ def _look(directory: str, most: int) -> set[str]:
             with entries:
                 for entry in entries:
                     most -= 1
+                    if most < 0:  # in the middle of a directory, too: a box may have filled it
+                        return found
                     if entry.is_dir(follow_symlinks=False):
                         below.append(entry.path)
                     elif not entry.is_file(follow_symlinks=False) and _is_socket(entry.path):
                         found.add(entry.path)
-            if most <= 0:
-                return found
         level = below
     return found

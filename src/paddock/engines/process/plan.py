@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from paddock import codec, fs, limits
+from paddock import codec, fs, guard, limits
 from paddock.engines.process import hostsockets
 from paddock.engines.process.toolchains import Toolchains
 from paddock.errors import UserError
@@ -24,7 +24,7 @@ RUN = "/run/paddock"
 STORED = ("/tmp/", "/var/tmp/", f"{HOME}/")  # what of the box's tree lies in its storage
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _LINKS = (("ptmx", "pts/ptmx"), ("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2"))
-_PROC_READONLY = ("sys", "sysrq-trigger", "irq", "bus", "fs", "asound", "acpi", "scsi", "driver")
+_PROC_READONLY = ("sys", "pressure", "sysrq-trigger", "irq", "bus", "fs", "asound", "acpi", "scsi", "driver")
 _PROC_COVERED = (
     *("kcore", "kallsyms", "kmsg", "keys", "key-users", "timer_list", "sched_debug", "kpagecount", "kpageflags"),
     *("kpagecgroup", "slabinfo", "vmallocinfo", "iomem", "ioports", "modules", "config.gz", "latency_stats", "mtrr"),
@@ -127,6 +127,7 @@ def make(spec: BoxSpec, ground: Ground) -> Plan:
             *_private(ground),
             *_toolchains(spec, ground, sockets),
             *(_bind(source, target, ground, read_only=ro, own=True) for source, target, ro in shown),
+            *_hidden(spec, shown, ground),
             *_protected(shown, sockets),
         ),
         uid=ground.uid,
@@ -224,6 +225,16 @@ def _toolchains(spec: BoxSpec, ground: Ground, sockets: hostsockets.Bound) -> li
         *(_bind(tree, tree, ground) for tree in trees),
         *(MountOp(op="cover", target=path, optional=True) for path in covers),
     ]
+
+
+def _hidden(spec: BoxSpec, shown: list[tuple[str, str, bool]], ground: Ground) -> list[MountOp]:
+    """What is mounted inside the user's directories and is not for a box: the /proc of a chroot, or ~/.ssh."""
+    state = os.path.dirname(os.path.dirname(ground.storage))
+    ops = []
+    for source, target, _ in shown:
+        for point in guard.secret_mounts(source, home=spec.caller_home, state_dirs=(state,)):
+            ops.append(MountOp(op="cover", target=target + point[len(source) :], optional=True))
+    return ops
 
 
 def _protected(shown: list[tuple[str, str, bool]], sockets: hostsockets.Bound) -> list[MountOp]:
