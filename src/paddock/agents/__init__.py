@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from dataclasses import dataclass
 
 from paddock.errors import UserError
@@ -32,6 +31,8 @@ def find(name: str) -> Agent:
             hint=f"available: {', '.join(names())}; any command runs with `paddock run -- {name}`",
             code="unknown-agent",
         )
+    import tomllib  # 3 ms that the command line, which only asks for names, does not need
+
     with open(os.path.join(os.path.dirname(__file__), f"{name}.toml"), "rb") as file:
         data = tomllib.load(file)
     unknown = set(data) - _KEYS
