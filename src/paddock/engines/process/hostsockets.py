@@ -1,7 +1,8 @@
 """Unix sockets of the host that lie in a directory a box will see.
 
 A socket is authority: connecting needs no write access, and a read-only mount does not stop it. The kernel's table
-names the bound ones; it gives the name used at bind, so a relative name makes us walk the directory.
+names the bound ones; it gives the name used at bind, so a relative name makes us walk the directory. A name in /proc is
+as good as relative: /proc/self is the binder's. Our own sockets are bound so (fs.bind_unix), where no box looks.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import os
 import stat
 
 from paddock.limits import SOCKET_SCAN_ENTRIES
+
+_OURS = ("/daemon.sock", "/init.sock")
 
 
 def beneath(directory: str, table: str = "/proc/net/unix") -> list[str]:
@@ -34,7 +37,9 @@ def _bound(table: str) -> tuple[list[str], bool]:
         fields = line.split(None, 7)
         if len(fields) < 8 or fields[7].startswith("@"):
             continue
-        if fields[7].startswith("/"):
+        if fields[7].startswith("/proc/self/fd/") and fields[7].endswith(_OURS):
+            continue
+        if fields[7].startswith("/") and not fields[7].startswith("/proc/"):
             absolute.append(fields[7])
         else:
             relative = True
