@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from paddock import frames
 from paddock.client import answers
 from paddock.errors import Unavailable
-from paddock.limits import FRAME_DATA_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -26,6 +26,7 @@ class BoxFiles:
     def __init__(self, connect: Callable[[], Channel]) -> None:
         self._connect = connect
         self._channel: Channel | None = None
+        self._is_midway = False
 
     def __repr__(self) -> str:
         return f"<BoxFiles {'connected' if self._channel else 'not connected'}>"
@@ -52,36 +53,40 @@ class BoxFiles:
         finally:
             channel.close()
 
-    def read(self, path: str) -> Iterator[bytes]:
-        """The chunks of a regular file; a refusal is raised now, before the first."""
+    @contextlib.contextmanager
+    def read(self, path: str) -> Iterator[Iterator[bytes]]:
+        """The chunks of a regular file; a refusal is raised before the first. What is not read is not left behind."""
         self._ask({"op": "read", "path": path, "offset": 0})
-        return self._chunks()
+        self._is_midway = True
+        try:
+            yield self._chunks()
+        finally:
+            if self._is_midway:
+                self._drop()  # the rest of this file must not be taken for an answer
 
     def _chunks(self) -> Iterator[bytes]:
         channel = self._open()
-        try:
-            while (frame := channel.receive()) is not None and frame[0] == frames.FILE:
-                if not frame[1]:
-                    return
-                yield frame[1]
-            answers.message(frame)
-            raise Unavailable("the box sent a message out of turn", code="protocol")
-        except BaseException:
-            self._drop()  # the rest of this file must not be taken for an answer
-            raise
+        while (frame := channel.receive()) is not None and frame[0] == frames.FILE:
+            if not frame[1]:
+                self._is_midway = False
+                return
+            yield frame[1]
+        answers.message(frame)
+        raise Unavailable("the box sent a message out of turn", code="protocol")
 
     def write(self, path: str, mode: int, chunks: Iterable[bytes]) -> None:
         self._ask({"op": "write", "path": path, "mode": mode, "parents": True})
-        channel = self._open()
+        self._is_midway = True
         try:
-            for chunk in chunks:
-                for start in range(0, len(chunk), FRAME_DATA_BYTES):
-                    channel.send(frames.FILE, chunk[start : start + FRAME_DATA_BYTES])
-            channel.send(frames.FILE, b"")
-            channel.receive_message()
-        except BaseException:
-            self._drop()
-            raise
+            with _hung_up():
+                for chunk in chunks:
+                    self._open().send(frames.FILE, chunk)
+                self._open().send(frames.FILE, b"")
+            self._is_midway = False
+            self._answer()
+        finally:
+            if self._is_midway:
+                self._drop()
 
     def make_dir(self, path: str, mode: int) -> None:
         self._ask({"op": "make_dir", "path": path, "parents": True, "mode": mode})
@@ -93,9 +98,16 @@ class BoxFiles:
         self._ask({"op": "remove", "path": path})
 
     def _ask(self, request: Message) -> Message:
-        channel = self._open()
-        channel.send_message(request)
-        return channel.receive_message()
+        with _hung_up():
+            self._open().send_message(request)
+        return self._answer()
+
+    def _answer(self) -> Message:
+        try:
+            return self._open().receive_message()
+        except Unavailable:  # of a box that makes no sense nothing more is read
+            self._drop()
+            raise
 
     def _open(self) -> Channel:
         if self._channel is None:
@@ -106,3 +118,13 @@ class BoxFiles:
         if self._channel is not None:
             self._channel.close()
             self._channel = None
+            self._is_midway = False
+
+
+@contextlib.contextmanager
+def _hung_up() -> Iterator[None]:
+    """A broken channel is the box's end, not that of whoever reads our output."""
+    try:
+        yield
+    except (BrokenPipeError, ConnectionResetError) as error:
+        raise Unavailable("the box hung up", hint="run the command again", code="gone") from error

@@ -109,8 +109,8 @@ class _Copy:
                 self._skipped.add(entry.path, "no file, directory or link")
 
     def file(self, path: str, place: str, mode: int) -> None:
-        chunks = self._files.read(path)  # a refusal comes before anything is made
-        with os.fdopen(self._create(place, mode & 0o777), "wb") as out:
+        # The box first: what it refuses is not made.
+        with self._files.read(path) as chunks, os.fdopen(self._create(place, mode & 0o777), "wb") as out:
             for chunk in chunks:
                 self._leave_room(len(chunk))
                 out.write(chunk)

@@ -22,7 +22,7 @@ _LINKS_MAX = 40  # as the kernel
 def resolve(path: str, trees: Sequence[str]) -> str:
     """The absolute path without links; it need not exist. UserError for a link in one of the trees."""
     done = "/"
-    waiting = os.path.abspath(path).split("/")[::-1]
+    waiting = os.path.join(_here(), path).split("/")[::-1]  # abspath would take a/.. away, also where a is a link
     links = 0
     while waiting:
         name = waiting.pop()
@@ -44,6 +44,13 @@ def resolve(path: str, trees: Sequence[str]) -> str:
         done = "/" if link.startswith("/") else done
         waiting += link.split("/")[::-1]
     return done
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return "/"  # it was removed; an absolute path needs none
 
 
 def open_resolved(path: str, trees: Sequence[str], flags: int) -> int:

@@ -187,16 +187,18 @@ def _list_frames(path: str, depth: int) -> Iterator[bytes]:
         except OSError as error:
             if directory == path:
                 raise
-            # Said beside the entries: a reader that copies must know that something is missing.
-            yield message({"event": "entries", "entries": [], "unread": [_text(directory), error.strerror]})
+            yield _unread(directory, error)
             continue
         below = []
         for entry in names:
             total += 1
             try:
                 found = _entry(entry.path, follow=False)
-            except OSError:
-                continue  # gone meanwhile, or not ours to look at
+            except FileNotFoundError:
+                continue  # gone meanwhile
+            except OSError as error:
+                yield _unread(entry.path, error)
+                continue
             if left > 1 and entry.is_dir(follow_symlinks=False):
                 below.append((entry.path, left - 1))
             cost = _ENTRY_BYTES + 6 * (len(entry.path) + len(found.get("link", "")))
@@ -208,6 +210,11 @@ def _list_frames(path: str, depth: int) -> Iterator[bytes]:
         pending += reversed(below)
     yield message({"event": "entries", "entries": batch})
     yield message({"event": "done"})
+
+
+def _unread(path: str, error: OSError) -> bytes:
+    """Said beside the entries: who copies a tree must know that something is missing."""
+    return message({"event": "entries", "entries": [], "unread": [_text(path), error.strerror]})
 
 
 def _name(entry: os.DirEntry[str]) -> str:
