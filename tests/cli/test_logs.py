@@ -157,7 +157,7 @@ def test_a_job_of_a_killed_run_is_not_running_again_with_its_box(installation: I
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     until(lambda: not alive(pid), "the box is gone")
-    until(lambda: b"stopped" in installation.cli("ls").stdout, "its end is known")
+    until(lambda: b"failed" in installation.cli("ls").stdout, "its end is known")
     assert installation.cli("exec", "box", "true").returncode == 0
     assert b" ended " in installation.cli("logs", "--list", "box").stdout
     assert installation.cli("logs", "-f", job.strip(), timeout_s=20).stdout == b"begun\n"

@@ -51,6 +51,7 @@ def _status(where: paths.Paths, answer: dict[str, object]) -> dict[str, object]:
         "socket": f"{where.run}/{paths.SOCKET}",
         "boxes": None,
         "running": None,
+        "starting": None,
         "repairs": [],
         **answer,
     }

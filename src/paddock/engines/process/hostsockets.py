@@ -15,6 +15,7 @@ from paddock.limits import SOCKET_LOOK_ENTRIES, SOCKET_SCAN_ENTRIES
 
 TABLE = "/proc/net/unix"
 _ROW = re.compile(r"[0-9a-f]+: \S+ \S+ \S+ \S+ \S+ +\d+(?: (.+))?\Z", re.DOTALL)
+_OURS = re.compile(r"/proc/self/fd/\d+/(init|daemon)\.sock\Z")  # at a path too long for an address: no reason to walk
 
 
 class Bound:
