@@ -72,12 +72,17 @@ def attach(running: Running, *, stdin: bool, detachable: bool) -> End:
     frame = running.channel.receive()
     if frame is None:
         raise Lost
-    is_tty, again = _started(frame)
+    is_tty, again, job = _started(frame)
+
+    def send(number: int) -> None:
+        running.call("signal", {"box": running.box_id, "job": job, "signal": number})
+
     with contextlib.ExitStack() as stack:
         woken = stack.enter_context(_Signals())
         screens = stack.enter_context(Screens())
         raw = stack.enter_context(terminal.RawMode(0)) if is_tty and os.isatty(0) else None
-        relay = _Relay(running.channel, screens, raw, is_tty=is_tty, stdin=stdin, detachable=detachable and is_tty)
+        keys = _detach_keys() if detachable and is_tty else None
+        relay = _Relay(running.channel, screens, raw, send, is_tty=is_tty, stdin=stdin, keys=keys)
         if is_tty:
             relay.announce_size(redraw=again)
         return relay.run(woken)
@@ -149,20 +154,23 @@ class _Relay:
         channel: Channel,
         screens: Screens,
         raw: terminal.RawMode | None,
+        send: Callable[[int], object],
         *,
         is_tty: bool,
         stdin: bool,
-        detachable: bool,
+        keys: DetachKeys | None,
     ) -> None:
         self._channel = channel
         self._socket = channel.socket
         self._socket.setblocking(False)
         self._screens = screens
         self._raw = raw
+        self._send = send
         self._is_tty = is_tty
         self._stdin_open = stdin
-        self._keys = _detach_keys() if detachable else None
+        self._keys = keys
         self._unsent = bytearray()
+        self._fed = False
         self._interrupts = 0
         self._redraw_at: float | None = None
         self._more = True  # the first read may have brought more than the first frame
@@ -215,14 +223,24 @@ class _Relay:
             elif number == signal.SIGINT:
                 self._interrupt()
             elif number in _FORWARDED:
-                self._message({"op": "signal", "signal": number})
+                self._signal(number)
 
     def _interrupt(self) -> None:
         """Ctrl-c from a terminal that is not raw: the third kills, the fourth leaves a box that ignores even that."""
         self._interrupts += 1
         if self._interrupts > _INTERRUPTS_MAX:
             raise KeyboardInterrupt
-        number = signal.SIGKILL if self._interrupts == _INTERRUPTS_MAX else signal.SIGINT
+        self._signal(signal.SIGKILL if self._interrupts == _INTERRUPTS_MAX else signal.SIGINT)
+
+    def _signal(self, number: int) -> None:
+        """Through the daemon once there was input: behind it, a signal would not reach a command that does not read."""
+        if self._fed:
+            try:
+                self._send(int(number))
+            except PaddockError:
+                pass  # it went with the command, or with the daemon: behind the input is better than not at all
+            else:
+                return
         self._message({"op": "signal", "signal": int(number)})
 
     def _message(self, message: frames.Message) -> None:
@@ -241,6 +259,7 @@ class _Relay:
             self._stdin_open = False
             self._unsent += frames.encode(frames.STDIN, b"")
         if data:
+            self._fed = True
             self._unsent += frames.encode(frames.STDIN, data)
         if detached:
             self._flush()
@@ -287,12 +306,12 @@ def _detach_keys() -> DetachKeys:
     return DetachKeys()
 
 
-def _started(frame: tuple[int, bytes]) -> tuple[bool, bool]:
-    """Whether the command has a terminal, and whether it had been running before we came."""
+def _started(frame: tuple[int, bytes]) -> tuple[bool, bool, str]:
+    """Whether the command has a terminal, whether it had been running before we came, and its name in the box."""
     if frame[0] == frames.MESSAGE:
         message = frames.decode_message(frame[1])
         if message.get("event") == "started":
-            return message.get("tty") is True, message.get("again") is True
+            return message.get("tty") is True, message.get("again") is True, str(message.get("id"))
     raise _refusal(*frame)
 
 

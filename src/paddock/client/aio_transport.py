@@ -23,6 +23,7 @@ class AsyncChannel:
         self.socket.setblocking(False)
         self._frames = FrameQueue()
         self._sender: asyncio.Task[None] | None = None
+        self._sending = asyncio.Lock()  # two at once would mix their bytes
 
     def __repr__(self) -> str:
         return f"<AsyncChannel {self.socket.fileno()}>"
@@ -35,7 +36,8 @@ class AsyncChannel:
 
     async def _send_all(self, data: bytes) -> None:
         try:
-            await asyncio.get_running_loop().sock_sendall(self.socket, data)
+            async with self._sending:
+                await asyncio.get_running_loop().sock_sendall(self.socket, data)
         except ConnectionError as error:
             raise answers.hung_up() from error
 
@@ -57,8 +59,7 @@ class AsyncChannel:
 
     async def queue(self, data: bytes) -> None:
         """Send this while receiving, so that neither side waits for the other."""
-        loop = asyncio.get_running_loop()
-        self._sender = loop.create_task(loop.sock_sendall(self.socket, data), name="stdin")
+        self._sender = asyncio.get_running_loop().create_task(self._send_all(data), name="stdin")
         self._sender.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def close(self) -> None:
@@ -90,8 +91,10 @@ class AsyncTransport:
                     await self.close()
                     if not reply.may_ask_again(error):
                         raise lost() from error
-                except asyncio.CancelledError:
-                    await self.close()  # a late answer must not be taken for the next one's
+                except BaseException:
+                    reply.drop()
+                    if not reply.whole:
+                        await self.close()  # a late answer must not be taken for the next one's
                     raise
             raise lost()
 

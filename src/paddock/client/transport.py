@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import select
 import socket
 
@@ -91,30 +92,42 @@ class Transport:
     def __init__(self, where: paths.Paths) -> None:
         self._where = where
         self._socket: socket.socket | None = None
+        self._lock = _thread.allocate_lock()  # threads may share a client; the module of that name costs the CLI time
 
     def __repr__(self) -> str:
         return f"<Transport {self._where.state}>"
 
     def call(self, verb: str, args: Message) -> tuple[object, list[int]]:
         """Ask, and ask again as long as that cannot do the same thing twice."""
-        for _ in range(ATTEMPTS):
-            if self._socket is None:
-                self._socket = starter.connect(self._where)
-            reply = Reply(verb)
-            try:
+        question = request(verb, args)
+        with self._lock:
+            for _ in range(ATTEMPTS):
+                if self._socket is None:
+                    self._socket = starter.connect(self._where)
+                reply = Reply(verb)
                 try:
-                    self._socket.sendall(request(verb, args))
-                except ConnectionError:
-                    reply.unread = True  # it hung up, perhaps after saying why
-                while True:
-                    data, fds = fs.receive_fds(self._socket, FRAME_DATA_BYTES, MAX_FDS)
-                    if reply.feed(data, fds):
-                        return reply.result, reply.fds
-            except (OSError, EOFError) as error:
-                self.close()
-                if not reply.may_ask_again(error):
-                    raise lost() from error
-        raise lost()
+                    return self._ask(self._socket, reply, question)
+                except (OSError, EOFError) as error:
+                    self.close()
+                    if not reply.may_ask_again(error):
+                        raise lost() from error
+                except BaseException:
+                    reply.drop()
+                    if not reply.whole:
+                        self.close()  # a late answer must not be taken for the next one's
+                    raise
+            raise lost()
+
+    @staticmethod
+    def _ask(sock: socket.socket, reply: Reply, question: bytes) -> tuple[object, list[int]]:
+        try:
+            sock.sendall(question)
+        except ConnectionError:
+            reply.unread = True  # it hung up, perhaps after saying why
+        while True:
+            data, fds = fs.receive_fds(sock, FRAME_DATA_BYTES, MAX_FDS)
+            if reply.feed(data, fds):
+                return reply.result, reply.fds
 
     def close(self) -> None:
         if self._socket is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import logging
 import os
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 _SEND_TIMEOUT_S = 30.0
 _ITEMS_PER_MESSAGE = 200
+_ITEMS_BYTES = limits.FRAME_MESSAGE_BYTES - 1024
 _RETRY_S = 0.1
 
 
@@ -84,28 +86,28 @@ class Server:
         await asyncio.gather(*self._clients, return_exceptions=True)
 
     async def _client(self, sock: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        decoder = frames.Decoder()
-        with sock:
+        with sock, contextlib.suppress(OSError):  # a client may leave at any moment
             try:
-                while data := await loop.sock_recv(sock, limits.FRAME_DATA_BYTES):
-                    for kind, payload in decoder.feed(data):
-                        if kind != frames.MESSAGE:
-                            return
-                        await self._answer(sock, payload)
-            except (OSError, TimeoutError):
-                return
+                await self._answer_all(sock)
             except PaddockError as error:  # bytes that are no frames: say so once, then hang up
-                await _send(sock, {"ok": False, "error": error.to_wire()}, ())
+                await _refuse(sock, error)
+
+    async def _answer_all(self, sock: socket.socket) -> None:
+        decoder = frames.Decoder()
+        while data := await asyncio.get_running_loop().sock_recv(sock, limits.FRAME_DATA_BYTES):
+            for kind, payload in decoder.feed(data):
+                if kind != frames.MESSAGE:
+                    return
+                await self._answer(sock, payload)
 
     async def _answer(self, sock: socket.socket, payload: bytes) -> None:
         try:
             answer = await self._call(frames.decode_message(payload))
         except PaddockError as error:
-            await _send(sock, {"ok": False, "error": error.to_wire()}, ())
+            await _refuse(sock, error)
         except OSError as error:
             log.exception("request failed")
-            await _send(sock, {"ok": False, "error": broken(error).to_wire()}, ())
+            await _refuse(sock, broken(error))
         except Exception as error:
             log.exception("request failed")
             bug = Unavailable(
@@ -113,10 +115,12 @@ class Server:
                 hint=f"please report it; {self._runtime.paths.daemon_log} has the details",
                 code="bug",
             )
-            await _send(sock, {"ok": False, "error": bug.to_wire()}, ())
+            await _refuse(sock, bug)
         else:
             try:
                 await self._reply(sock, answer)
+            except PaddockError as error:  # an answer that fits no message
+                await _refuse(sock, error)
             finally:
                 for fd in answer.fds:
                     os.close(fd)
@@ -134,11 +138,28 @@ class Server:
         if answer.items is None:
             await _send(sock, {"ok": True, "result": answer.result}, answer.fds)
             return
-        items = list(answer.items)
-        while len(items) > _ITEMS_PER_MESSAGE:
-            await _send(sock, {"ok": True, "more": True, "result": items[:_ITEMS_PER_MESSAGE]}, ())
-            del items[:_ITEMS_PER_MESSAGE]
-        await _send(sock, {"ok": True, "result": items}, answer.fds)
+        *firsts, last = _parts(answer.items)
+        for part in firsts:
+            await _send(sock, {"ok": True, "more": True, "result": part}, ())
+        await _send(sock, {"ok": True, "result": last}, answer.fds)
+
+
+def _parts(items: tuple[object, ...]) -> list[list[object]]:
+    """Lists that each fit a message, at least one."""
+    parts: list[list[object]] = [[]]
+    room = _ITEMS_BYTES
+    for item in items:
+        size = len(frames.encode_message({"item": item}))
+        if parts[-1] and (size > room or len(parts[-1]) == _ITEMS_PER_MESSAGE):
+            parts.append([])
+            room = _ITEMS_BYTES
+        parts[-1].append(item)
+        room -= size
+    return parts
+
+
+async def _refuse(sock: socket.socket, error: PaddockError) -> None:
+    await _send(sock, {"ok": False, "error": error.to_wire()}, ())
 
 
 async def _readable(sock: socket.socket) -> None:

@@ -522,6 +522,11 @@ class Runtime:
                     return str(row.get("id")), channel
         return await self.exec(box, spec)
 
+    async def signal(self, name: str, job: str, number: int) -> None:
+        """Send a signal to a command and all its group; never starts a box for it."""
+        with self._connect(self.find(name)) as channel:
+            commands.expect(await commands.ask(channel, {"op": "signal", "id": job, "signal": number}), "done")
+
     def agent_command(self, box: Box) -> tuple[str, ...]:
         agent = agents.find(box.row.spec.agent)
         return agent.interactive if os.access(f"/bin/{agent.interactive[0]}", os.X_OK) else agent.fallback

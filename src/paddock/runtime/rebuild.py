@@ -41,7 +41,7 @@ def _add_boxes(where: Paths, fresh: store.Store) -> list[str]:
         try:
             names, positions = {row.spec.name for row in rows}, {row.position for row in rows}
             rows.append(records.read(where.boxes, BoxId(box_id), names, positions))
-        except (OSError, ValueError, PaddockError) as error:
+        except (OSError, ValueError, RecursionError, PaddockError) as error:
             report.append(f"box {box_id}: {error}; its files are now in {set_aside(where, box_id)}")
             continue
         records.restore(fresh, f"{where.boxes}/{box_id}", rows[-1])

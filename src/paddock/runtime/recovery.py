@@ -77,7 +77,7 @@ class _Recovery:
                 continue  # nobody was told of it
             try:
                 row = records.read(self._runtime.paths.boxes, BoxId(name), names, positions)
-            except (OSError, ValueError, PaddockError) as error:
+            except (OSError, ValueError, RecursionError, PaddockError) as error:
                 aside = set_aside(self._runtime.paths, name)
                 self._say(f"box {name}: has no record ({error}); its files are now in {aside}")
                 continue

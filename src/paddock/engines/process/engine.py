@@ -123,12 +123,7 @@ class ProcessEngine:
     async def _settle(
         self, placement: Placement, pid: int, channel: socket.socket, planned: BaseException | None
     ) -> ProcessHandle:
-        pidfd = os.pidfd_open(pid)
-        try:
-            handle = ProcessHandle(placement, _evidence(pid), pidfd)
-        except BaseException:
-            os.close(pidfd)
-            raise
+        handle = _hold(placement, pid)
         attaching = asyncio.ensure_future(self._attach(placement, pid))
         try:
             if planned is not None:
@@ -136,11 +131,13 @@ class ProcessEngine:
             await _ready(channel)
             await asyncio.shield(attaching)
             channel.send(b"go")  # it runs nothing before it is in its cgroup
-        except BaseException:
+        except BaseException as error:
             handle.kill()
             handle.close()
             await asyncio.wait({attaching})
             await asyncio.to_thread(self._bounds.remove, placement)
+            if isinstance(error, BrokenPipeError):
+                raise _ended_early() from error
             raise
         return handle
 
@@ -378,10 +375,26 @@ def _is_first(pid: int) -> bool:
     return len(numbers) > 1 and numbers[-1] == "1"
 
 
+def _hold(placement: Placement, pid: int) -> ProcessHandle:
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError as error:
+        raise _ended_early() from error
+    try:
+        return ProcessHandle(placement, _evidence(pid), pidfd)
+    except BaseException:
+        os.close(pidfd)
+        raise
+
+
+def _ended_early() -> Unavailable:
+    return Unavailable("the box ended while it started", hint="run `paddock doctor`", code="start")
+
+
 def _evidence(pid: int) -> Evidence:
     found = proc.identity(pid)
     if found is None:
-        raise Unavailable("the box ended while it started", hint="run `paddock doctor`", code="start")
+        raise _ended_early()
     return Evidence(pid=pid, start_ticks=found[1], boot_id=proc.boot_id())
 
 
