@@ -17,8 +17,11 @@ MOUNTS = kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS
 ALL = kernel.BOX_NAMESPACES
 
 
-def spawn(act: Callable[[], None], flags: int) -> int:
-    """The pid of a child that runs `act` in new namespaces, as their root, and then ends; its words go to stderr."""
+def spawn(act: Callable[[], None], flags: int, as_id: int = 0) -> int:
+    """The pid of a child that runs `act` in new namespaces, with all capabilities there, and then ends.
+
+    What goes wrong is said on stderr. `as_id` is the name it goes by in a new user namespace.
+    """
     uid, gid = os.getuid(), os.getgid()
     pid = kernel.clone(flags)
     if pid:
@@ -26,8 +29,8 @@ def spawn(act: Callable[[], None], flags: int) -> int:
     try:
         if flags & kernel.CLONE_NEWUSER:
             confine.write_file("/proc/self/setgroups", "deny")
-            confine.write_file("/proc/self/uid_map", f"0 {uid} 1")
-            confine.write_file("/proc/self/gid_map", f"0 {gid} 1")
+            confine.write_file("/proc/self/uid_map", f"{as_id} {uid} 1")
+            confine.write_file("/proc/self/gid_map", f"{as_id} {gid} 1")
         act()
         os._exit(0)
     except BaseException:  # noqa: BLE001  told on stderr; nothing of pytest may go on in here

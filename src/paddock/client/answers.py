@@ -141,6 +141,14 @@ def expect_list(value: object) -> list[object]:
     return value
 
 
+def one_channel(fds: list[int]) -> int:
+    if len(fds) != 1:
+        for fd in fds:
+            os.close(fd)
+        raise Unavailable("the daemon sent no channel", code="protocol")
+    return fds[0]
+
+
 def stdin_frames(data: bytes) -> bytes:
     """All of a command's input, and its end."""
     out = bytearray()

@@ -35,6 +35,7 @@ class Reply:
         self._verb = verb
         self.fds: list[int] = []
         self.result: object = None
+        self.whole = False  # the answer's last message has come, be it a result or an error
         self._decoder = frames.Decoder()
         self._items: list[object] = []
 
@@ -57,14 +58,22 @@ class Reply:
         for _, payload in self._decoder.feed(data):
             message = frames.decode_message(payload)
             if message.get("ok") is not True:
+                self.whole = True
                 raise errors.from_wire(message.get("error"))
             result = message.get("result")
             if message.get("more") and isinstance(result, list):
                 self._items += result
                 continue
             self.result = [*self._items, *result] if isinstance(result, list) else result
+            self.whole = True
             return True
         return False
+
+    def drop(self) -> None:
+        """Close descriptors that came with an answer nobody will get."""
+        for fd in self.fds:
+            os.close(fd)
+        self.fds.clear()
 
 
 class FrameQueue:

@@ -73,6 +73,13 @@ class Connect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    box: str
+    job: str
+    signal: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Logs:
     box: str
     job: str = ""
@@ -171,6 +178,11 @@ async def _connect(runtime: Runtime, args: Connect) -> Answer:
     return Answer(result={"box": codec.to_wire(box.info()), "job": args.job}, fds=(channel.detach(),))
 
 
+async def _signal(runtime: Runtime, args: Signal) -> Answer:
+    await runtime.signal(args.box, args.job, args.signal)
+    return Answer()
+
+
 async def _channel(runtime: Runtime, args: Named) -> Answer:
     box, channel = await runtime.channel(args.box)
     return Answer(result=codec.to_wire(box.info()), fds=(channel.detach(),))
@@ -234,6 +246,7 @@ VERBS: dict[str, tuple[type, Verb]] = {
     "exec": (Exec, _exec),
     "session": (Session, _session),
     "connect": (Connect, _connect),
+    "signal": (Signal, _signal),
     "channel": (Named, _channel),
     "inspect": (Named, _inspect),
     "plan": (Named, _plan),

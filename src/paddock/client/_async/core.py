@@ -16,6 +16,7 @@ from paddock.client.answers import (
     expect_list,
     expect_object,
     limit_hint,
+    one_channel,
     output_of,
     started,
     stdin_frames,
@@ -123,20 +124,18 @@ class AsyncPaddock:
         """A verb whose answer is a command's channel."""
         wire: Message = {key: codec.to_wire(value) for key, value in args.items()}
         result, fds = await self._transport.call(verb, wire)
-        answer = expect_object(result)
-        if len(fds) != 1:
-            for fd in fds:
-                os.close(fd)
-            raise Unavailable("the daemon sent no channel", code="protocol")
-        box = codec.from_wire(BoxInfo, answer.get("box"))
-        return AsyncCommand(self, box, str(answer.get("job")), AsyncChannel(fds[0]))
+        channel = AsyncChannel(one_channel(fds))
+        try:
+            answer = expect_object(result)
+            return AsyncCommand(self, codec.from_wire(BoxInfo, answer.get("box")), str(answer.get("job")), channel)
+        except BaseException:
+            await channel.close()
+            raise
 
     async def channel(self, name: str) -> AsyncChannel:
         """A fresh channel to a box's init (docs/frames.md)."""
         _, fds = await self._transport.call("channel", {"box": name})
-        if len(fds) != 1:
-            raise Unavailable("the daemon sent no channel", code="protocol")
-        return AsyncChannel(fds[0])
+        return AsyncChannel(one_channel(fds))
 
     def box(self, row: object) -> AsyncBox:
         info = codec.from_wire(BoxInfo, row)
@@ -243,7 +242,7 @@ class AsyncBox:
 
 
 class AsyncCommand:
-    """A command in a box, streaming over its own channel."""
+    """A command in a box, streaming over its own channel. Leaving it as a context manager lets go of it."""
 
     def __init__(self, paddock: AsyncPaddock, box: BoxInfo, job: str, channel: AsyncChannel) -> None:
         self._paddock = paddock
@@ -255,6 +254,12 @@ class AsyncCommand:
 
     def __repr__(self) -> str:
         return f"<AsyncCommand {self.job} in {self.box.name}>"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def wait_started(self) -> Started:
         """Raises UserError when the command could not be started."""
@@ -273,7 +278,8 @@ class AsyncCommand:
         await self.channel.send(frames.STDIN, b"")
 
     async def signal(self, number: int) -> None:
-        await self.channel.send_message({"op": "signal", "signal": number})
+        """Not over the channel, where it would wait behind input that the command does not read."""
+        await self._paddock.call("signal", box=self.box.id, job=self.job, signal=number)
 
     async def resize(self, size: TtySize) -> None:
         await self.channel.send_message({"op": "resize", "rows": size.rows, "cols": size.cols})

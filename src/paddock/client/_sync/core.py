@@ -16,6 +16,7 @@ from paddock.client.answers import (
     expect_list,
     expect_object,
     limit_hint,
+    one_channel,
     output_of,
     started,
     stdin_frames,
@@ -123,20 +124,18 @@ class Paddock:
         """A verb whose answer is a command's channel."""
         wire: Message = {key: codec.to_wire(value) for key, value in args.items()}
         result, fds = self._transport.call(verb, wire)
-        answer = expect_object(result)
-        if len(fds) != 1:
-            for fd in fds:
-                os.close(fd)
-            raise Unavailable("the daemon sent no channel", code="protocol")
-        box = codec.from_wire(BoxInfo, answer.get("box"))
-        return Command(self, box, str(answer.get("job")), Channel(fds[0]))
+        channel = Channel(one_channel(fds))
+        try:
+            answer = expect_object(result)
+            return Command(self, codec.from_wire(BoxInfo, answer.get("box")), str(answer.get("job")), channel)
+        except BaseException:
+            channel.close()
+            raise
 
     def channel(self, name: str) -> Channel:
         """A fresh channel to a box's init (docs/frames.md)."""
         _, fds = self._transport.call("channel", {"box": name})
-        if len(fds) != 1:
-            raise Unavailable("the daemon sent no channel", code="protocol")
-        return Channel(fds[0])
+        return Channel(one_channel(fds))
 
     def box(self, row: object) -> Box:
         info = codec.from_wire(BoxInfo, row)
@@ -243,7 +242,7 @@ class Box:
 
 
 class Command:
-    """A command in a box, streaming over its own channel."""
+    """A command in a box, streaming over its own channel. Leaving it as a context manager lets go of it."""
 
     def __init__(self, paddock: Paddock, box: BoxInfo, job: str, channel: Channel) -> None:
         self._paddock = paddock
@@ -255,6 +254,12 @@ class Command:
 
     def __repr__(self) -> str:
         return f"<Command {self.job} in {self.box.name}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def wait_started(self) -> Started:
         """Raises UserError when the command could not be started."""
@@ -273,7 +278,8 @@ class Command:
         self.channel.send(frames.STDIN, b"")
 
     def signal(self, number: int) -> None:
-        self.channel.send_message({"op": "signal", "signal": number})
+        """Not over the channel, where it would wait behind input that the command does not read."""
+        self._paddock.call("signal", box=self.box.id, job=self.job, signal=number)
 
     def resize(self, size: TtySize) -> None:
         self.channel.send_message({"op": "resize", "rows": size.rows, "cols": size.cols})

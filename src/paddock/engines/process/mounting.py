@@ -174,8 +174,10 @@ def _walk(root: int, path: str, *, directory: bool | None) -> int:
     if existing >= 0:
         _check_kind(existing, path, directory=bool(directory))
         return existing
-    fd = os.dup(root)
     parts = [part for part in path.split("/") if part]
+    if ".." in parts:
+        raise OSError(errno.EINVAL, "'..' leads out of the root")
+    fd = os.dup(root)
     for depth, part in enumerate(parts):
         last = depth == len(parts) - 1
         want_directory = not last or bool(directory)
