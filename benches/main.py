@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import time
 from datetime import UTC, datetime
@@ -34,6 +35,7 @@ LONG = ("boxes1000",)
 
 def main(argv: Sequence[str] | None = None) -> int:
     options = _parse(argv)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # as ctrl-c: what was started is ended
     if options.json:
         _write(options.json, "")  # or the figures would be lost after minutes of work
     names = options.only or [name for name in GROUPS if options.full or name not in LONG]
