@@ -23,7 +23,7 @@ Version = Literal[1, 2]
 
 LEAF: Final = "daemon"  # the same word fits systemd's DelegateSubgroup=
 _SYSTEMD_RUNS: Final = Path("/run/systemd/system")  # sd_booted(3)
-_HINT: Final = "start the daemon with systemd-run --scope -p Delegate=yes, and --user unless you are root"
+_HINT: Final = "the daemon needs a cgroup delegated to it alone (systemd: Delegate=yes)"
 _MOVES: Final = 5  # rounds; a child forked while we move its parent stays behind until the next one
 
 

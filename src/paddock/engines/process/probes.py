@@ -131,7 +131,7 @@ def _cgroups() -> Probe:
         return Probe(name="cgroups", ok=True, detail=f"can limit {', '.join(found.parents)}")
     detail = "; ".join(f"{name}: {why}" for name, why in sorted(found.reasons.items()))
     fix = (
-        "limits are held per process and watched; for limits by the kernel: systemd-run --user --scope -p Delegate=yes"
+        "none needed: limits are held per process and watched; in a cgroup delegated to you the kernel would hold them"
     )
     return Probe(name="cgroups", ok=False, detail=detail, fix=fix)
 
