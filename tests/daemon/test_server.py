@@ -166,7 +166,7 @@ def test_a_long_list_comes_in_parts(tmp_path: Path) -> None:
     async def act() -> None:
         async with serving(tmp_path / "home") as runtime, Peer(runtime) as peer:
             for _ in range(201):
-                await runtime.create(request(workspace))
+                await runtime.create(request(workspace, ephemeral=True))
             first = await peer.ask("ls")
             second = await peer.receive()
             assert second is not None

@@ -133,9 +133,7 @@ def test_a_timer_may_be_further_away_than_the_kernel_can_wait(pipes: list[tuple[
 # -- connections: any bytes --------------------------------------------------------------------------------------------
 
 
-_settings = settings(
-    max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+_settings = settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 _scalars = st.one_of(
     st.none(),
     st.booleans(),

@@ -129,4 +129,4 @@ def test_an_id_map_comes_as_one_descriptor() -> None:
 def test_a_launcher_has_its_own_keyring_and_no_groups() -> None:
     with launched() as spoken:
         groups = Path(f"/proc/{spoken.pid}/status").read_text().split("Groups:")[1].partition("\n")[0].split()
-        assert groups == [] if os.getuid() == 0 else [str(group) for group in os.getgroups()]
+        assert groups == ([] if os.getuid() == 0 else [str(group) for group in os.getgroups()])
