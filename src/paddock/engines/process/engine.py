@@ -134,7 +134,7 @@ class ProcessEngine:
         except BaseException as error:
             handle.kill()
             handle.close()
-            await asyncio.wait({attaching})
+            await asyncio.gather(attaching, return_exceptions=True)  # it fails too, and nobody else would hear of it
             await asyncio.to_thread(self._bounds.remove, placement)
             if isinstance(error, BrokenPipeError):
                 raise _ended_early() from error
