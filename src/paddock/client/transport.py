@@ -8,6 +8,7 @@ import socket
 from paddock import frames, fs, paths
 from paddock.client import starter
 from paddock.client.reply import ATTEMPTS, MAX_FDS, Frame, FrameQueue, Reply, lost, request
+from paddock.errors import PaddockError
 from paddock.limits import FRAME_DATA_BYTES
 
 TYPE_CHECKING = False
@@ -114,6 +115,11 @@ class Transport:
                 self.close()
                 if not reply.may_ask_again(error):
                     raise lost() from error
+            except PaddockError:
+                raise  # the answer, whole: the connection is in step
+            except BaseException:
+                self.close()  # interrupted: a late answer must not be taken for the next one's
+                raise
         raise lost()
 
     def close(self) -> None:
