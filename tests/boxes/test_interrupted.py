@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
+from tests.support.installation import until
+
 if TYPE_CHECKING:
     from paddock.client import Paddock
     from tests.support.installation import Installation
@@ -22,7 +24,8 @@ def _interrupt(_number: int, _frame: object) -> NoReturn:
 
 def test_an_interrupted_call_does_not_answer_the_next_one(paddock: Paddock, installation: Installation) -> None:
     box = paddock.create("slow", workspace=str(installation.workspace))
-    box.detach(["sh", "-c", "trap '' TERM; sleep 600 & wait; sleep 600"])
+    box.detach(["sh", "-c", "trap '' TERM; echo > deaf; sleep 600"])
+    until((installation.workspace / "deaf").exists, "the command takes no notice of SIGTERM")
     previous = signal.signal(signal.SIGUSR1, _interrupt)  # SIGALRM is the test runner's
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR1))
     timer.start()
@@ -30,6 +33,7 @@ def test_an_interrupted_call_does_not_answer_the_next_one(paddock: Paddock, inst
         with pytest.raises(KeyboardInterrupt):
             box.stop(grace_s=2.0)
     finally:
+        timer.cancel()
         timer.join()
         signal.signal(signal.SIGUSR1, previous)
     assert paddock.get("slow").name == "slow"
