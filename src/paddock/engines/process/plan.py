@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import json
 import os
@@ -322,6 +323,8 @@ def _stat_without_links(path: str) -> os.stat_result:
     try:
         fd = fs.open_beneath(top, path.lstrip("/"), os.O_PATH)
     except OSError as error:
+        if error.errno not in {errno.ELOOP, errno.ENOTDIR, errno.ENOENT}:
+            raise
         hint = "make sure that no other box can write to its parent directories"
         raise UserError(f"{path} was replaced: {error.strerror}", hint=hint, code="replaced") from error
     finally:
