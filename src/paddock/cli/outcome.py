@@ -59,6 +59,7 @@ def _kernel_kills(running: Running) -> str:
         return _ending(running)[0]
     rows = answer.get("limits") if isinstance(answer, dict) else None
     for row in rows if isinstance(rows, list) else []:
-        if isinstance(row, dict) and row.get("name") == "memory" and "ended" in str(row.get("note")):
-            return str(row.get("note"))
+        # Held by other means, its note only says how.
+        if isinstance(row, dict) and row.get("name") == "memory" and row.get("enforcement") == "kernel":
+            return str(row.get("note") or "")
     return ""
