@@ -111,7 +111,11 @@ def test_who_forces_is_not_asked(three: Installation) -> None:
 
 @pytest.mark.parametrize(
     ("count", "text"),
-    [(1, "the box n0"), (2, "2 boxes (n0, n1)"), (9, "9 boxes (n0, n1, n2, n3, n4, n5, n6, n7 and 1 more)")],
+    [
+        (1, "the box n0 and its files"),
+        (2, "2 boxes (n0, n1) and their files"),
+        (9, "9 boxes (n0, n1, n2, n3, n4, n5, n6, n7 and 1 more) and their files"),
+    ],
 )
 def test_the_question_names_the_boxes(count: int, text: str) -> None:
     assert ending._boxes([f"n{number}" for number in range(count)]) == text

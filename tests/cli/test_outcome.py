@@ -85,21 +85,36 @@ def test_the_end_of_a_box_is_explained(answer: object, message: str, hint: str, 
     assert (message in error.message, error.hint.startswith(hint), error.exit_code) == (True, True, code)
 
 
-def test_a_kill_at_the_memory_limit_is_told_from_any_other(capsys: pytest.CaptureFixture[str]) -> None:
-    note = "memory limit: 1 of its processes ended when the box went over 60MiB"
-    limits = [{"name": "cpus", "note": "ended"}, {"name": "memory", "value": "60MiB", "note": note}]
-    assert finish(ended(137), lambda _verb, _args: {"limits": limits}) == 137
-    assert capsys.readouterr().err == f"error: {note}\nhint: allow the box more with --memory\n"
-    limits[1]["note"] = ""
-    assert finish(ended(137), lambda _verb, _args: {"limits": limits}) == 137
-    assert capsys.readouterr().err == ""
+@pytest.mark.parametrize(
+    ("enforcement", "note", "said"),
+    [
+        (
+            "kernel",
+            "memory limit: 1 of its processes ended",
+            "error: memory limit: 1 of its processes ended\nhint: allow",
+        ),
+        ("kernel", "", ""),
+        ("per-process", "the box is ended when all together hold more", ""),
+    ],
+)
+def test_a_kill_at_the_memory_limit_is_told_from_any_other(
+    capsys: pytest.CaptureFixture[str], enforcement: str, note: str, said: str
+) -> None:
+    limits = [{"name": "cpus", "note": "ended"}, {"name": "memory", "enforcement": enforcement, "note": note}]
+    assert finish(ended(137), lambda _verb, _args: {"state": "running", "limits": limits}) == 137
+    err = capsys.readouterr().err
+    assert err.startswith(said)
+    assert bool(err) is bool(said)
 
 
-def test_a_box_that_is_gone_is_asked_for_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_box_that_is_gone_or_going_is_asked_for_its_end(capsys: pytest.CaptureFixture[str], is_known: bool) -> None:
     asked = []
 
     def call(verb: str, args: Message) -> object:
         asked.append((verb, args))
+        if verb == "inspect" and is_known:
+            return {"state": "created", "limits": [{"name": "memory", "enforcement": "kernel", "note": ""}]}
         if verb == "inspect":
             raise UserError("no box", code="no-box")
         return {"reason": "memory limit: 1 of its processes went over 60MiB", "exit_code": 137}

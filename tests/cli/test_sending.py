@@ -146,6 +146,7 @@ def test_a_file_swapped_for_a_link_while_we_walk_is_not_read(
     def stat_then_swap(path: object, **options: object) -> os.stat_result:
         found: object = real(path, **options)  # type: ignore[arg-type]
         if path == swapped and not (source / swapped).is_symlink():
+            (source / swapped).chmod(0o755)  # a directory must be writable to get another parent
             (source / swapped).rename(source.parent / f"aside-{swapped}")
             (source / swapped).symlink_to(source.parent / ("secret" if swapped == "a" else "."))
         assert isinstance(found, os.stat_result)

@@ -40,7 +40,7 @@ def rm(options: argparse.Namespace) -> int:
 def reset(options: argparse.Namespace) -> int:
     with Paddock() as paddock:
         names = [info.name for info in paddock.ls()]
-        if names and not options.force and not _confirmed(f"remove {_boxes(names)} and their files, running or not"):
+        if names and not options.force and not _confirmed(f"remove {_boxes(names)}, running or not"):
             raise UserError("not confirmed", hint="`paddock reset -f` does not ask", code="not-confirmed")
         for name in paddock.reset():
             print(name)
@@ -52,7 +52,7 @@ def prune(options: argparse.Namespace) -> int:
         names = [info.name for info in paddock.ls() if info.state in {BoxState.STOPPED, BoxState.FAILED}]
         # A script means what it says; a person may not know that a stopped box has files of its own.
         ask = bool(names) and sys.stdin.isatty() and not options.force
-        if ask and not _confirmed(f"remove {_boxes(names)} and their files"):
+        if ask and not _confirmed(f"remove {_boxes(names)}"):
             raise UserError("not confirmed", hint="`paddock rm` removes boxes one by one", code="not-confirmed")
         for name in paddock.prune():
             print(name)
@@ -61,7 +61,7 @@ def prune(options: argparse.Namespace) -> int:
 
 def _boxes(names: list[str]) -> str:
     shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-    return f"the box {shown}" if len(names) == 1 else f"{len(names)} boxes ({shown})"
+    return f"the box {shown} and its files" if len(names) == 1 else f"{len(names)} boxes ({shown}) and their files"
 
 
 def _confirmed(what: str) -> bool:

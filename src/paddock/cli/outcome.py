@@ -56,9 +56,12 @@ def _kernel_kills(running: Running) -> str:
     try:
         answer = running.call("inspect", {"box": running.box_id})
     except PaddockError:
+        answer = None
+    if not isinstance(answer, dict) or answer.get("state") != "running":
         return _ending(running)[0]
-    rows = answer.get("limits") if isinstance(answer, dict) else None
+    rows = answer.get("limits")
     for row in rows if isinstance(rows, list) else []:
-        if isinstance(row, dict) and row.get("name") == "memory" and "ended" in str(row.get("note")):
-            return str(row.get("note"))
+        # Held by other means, its note only says how.
+        if isinstance(row, dict) and row.get("name") == "memory" and row.get("enforcement") == "kernel":
+            return str(row.get("note") or "")
     return ""
