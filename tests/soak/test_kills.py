@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
+from paddock import frames
 from paddock.errors import Unavailable, UserError
 from paddock.model import BoxState
 from tests.support.installation import alive, until
@@ -34,7 +35,11 @@ pytestmark = [pytest.mark.box, pytest.mark.soak, pytest.mark.timeout(900)]
 
 KILLS = 200
 WORKERS = 3
-LONGEST_LIFE_S = 0.6
+YOUNG = 0.2  # the share of daemons killed while they start, which takes about START_S
+START_S = 0.4
+WORK_MAX = 8  # requests that others may finish first
+REQUEST_S = 0.05
+LONGEST_LIFE_S = 3.0
 PATIENCE_S = 60.0
 CUT_SHORT = {"daemon-lost", "daemon"}  # lost in the middle of a request, or killed while it started
 GRACE_S = 0.3
@@ -146,7 +151,7 @@ class Worker:
     def _check_jobs(self, sdk: Paddock, model: Model) -> None:
         for job, token in model.jobs.items():
             until(lambda job=job: not _runs(sdk, model.name, job), f"{job} has ended")  # type: ignore[misc]
-            assert self._home.cli("logs", f"{model.name}/{job}").stdout.decode() == token, model
+            assert _output(sdk, model.name, job) == token, model
 
     # -- doing ---------------------------------------------------------------------------------------------------------
 
@@ -214,25 +219,46 @@ def _info(sdk: Paddock, name: str) -> BoxInfo | None:
         return None
 
 
+def _output(sdk: Paddock, name: str, job: str) -> str:
+    """What a job printed, by its journal."""
+    _, fds = sdk.journal(name, job)
+    text = b""
+    for fd in fds:
+        with open(fd, "rb") as file:
+            text += b"".join(payload for kind, payload in frames.Decoder().feed(file.read()) if kind == frames.STDOUT)
+    return text.decode()
+
+
 def _runs(sdk: Paddock, name: str, job: str) -> bool:
     (found,) = [row for row in sdk.named(name).jobs() if row.id == job]
     return found.running
 
 
-def kill_often(home: Installation, chance: random.Random, stop: Callable[[], bool]) -> int:
-    """Kill each daemon at a random moment of its life, from its first millisecond on."""
+def kill_often(home: Installation, chance: random.Random, workers: list[Worker], stop: Callable[[], bool]) -> int:
+    """Kill each daemon at a random moment of its life: while it starts, or after some work, in the middle of more."""
     killed = 0
     while killed < KILLS and not stop():
         pid = _holder(home)
         if pid is None:
             time.sleep(0.002)
             continue
-        time.sleep(chance.uniform(0, LONGEST_LIFE_S))
+        if chance.random() < YOUNG:
+            time.sleep(chance.uniform(0, START_S))
+        else:
+            _await_work(workers, chance.randint(0, WORK_MAX))
+            time.sleep(chance.uniform(0, REQUEST_S))
         if pid == _holder(home):
             os.kill(pid, signal.SIGKILL)
             until(lambda pid=pid: not alive(pid), "the killed daemon is gone")  # type: ignore[misc]
             killed += 1
     return killed
+
+
+def _await_work(workers: list[Worker], count: int) -> None:
+    wanted = sum(worker.acknowledged for worker in workers) + count
+    deadline = time.monotonic() + LONGEST_LIFE_S
+    while sum(worker.acknowledged for worker in workers) < wanted and time.monotonic() < deadline:
+        time.sleep(0.002)
 
 
 def _holder(home: Installation) -> int | None:
@@ -255,7 +281,7 @@ def test_no_kill_loses_what_was_acknowledged_or_leaves_anything_behind(own_insta
     with Nursery() as nursery:
         with ThreadPoolExecutor(WORKERS) as pool:
             working = [pool.submit(worker.work, stop) for worker in workers]
-            killed = kill_often(home, random.Random(seed), lambda: any(future.done() for future in working))
+            killed = kill_often(home, random.Random(seed), workers, lambda: any(future.done() for future in working))
             stop.set()
             for future in working:
                 future.result()
@@ -269,6 +295,7 @@ def test_no_kill_loses_what_was_acknowledged_or_leaves_anything_behind(own_insta
             until(lambda: {box.name for box in sdk.ls()} == expected, "no box is there that nobody made")
             repairs = "\n".join(map(str, home.status()["repairs"]))  # type: ignore[call-overload]
         assert killed == KILLS
+        assert acknowledged > KILLS
         assert "damaged" not in repairs
         assert not list(home.state.glob("unreadable-*"))
         assert not list(home.state.glob("*.corrupt-*"))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import socket
 
 _KEPT = ("HOME", "PATH", "LANG", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR")
+_SILENT_MAX = 3  # daemons that ended without a word before we give up
 _ANSWER_S = 1.0  # how long another daemon may take to answer before we try to start one again
 _BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); from paddock.daemon.main import main; main()"
 
@@ -46,8 +47,13 @@ def find(where: paths.Paths) -> socket.socket | None:
 def _start(where: paths.Paths) -> socket.socket:
     fs.make_private_dir(where.state)
     deadline = time.monotonic() + DAEMON_START_TIMEOUT_S
+    silent = 0
     while time.monotonic() < deadline:
-        _spawn(where, deadline)
+        if not _spawn(where, deadline):
+            silent += 1
+            if silent == _SILENT_MAX:
+                raise _silent(where)
+            continue
         # Ours, or another one that holds the lock: coming up, or on its way out and then we start one after all.
         patience = min(deadline, time.monotonic() + _ANSWER_S)
         while time.monotonic() < patience:
@@ -58,7 +64,8 @@ def _start(where: paths.Paths) -> socket.socket:
     raise _stuck(where)
 
 
-def _spawn(where: paths.Paths, deadline: float) -> None:
+def _spawn(where: paths.Paths, deadline: float) -> bool:
+    """Start a daemon and hear how that went; False if it ended without a word, as one that is killed does."""
     from paddock import proc
 
     read, write = os.pipe2(os.O_CLOEXEC)
@@ -73,7 +80,7 @@ def _spawn(where: paths.Paths, deadline: float) -> None:
             )
         finally:
             os.close(write)
-        _await(read, where, deadline)
+        return _await(read, deadline)
     finally:
         os.close(read)
 
@@ -85,25 +92,28 @@ def _environment(where: paths.Paths) -> dict[str, str]:
     return env
 
 
-def _await(read: int, where: paths.Paths, deadline: float) -> None:
+def _await(read: int, deadline: float) -> bool:
     import select
 
+    poll = select.poll()
+    poll.register(read, select.POLLIN)
     data = b""
     while not data.endswith(b"\n"):
-        ready, _, _ = select.select([read], [], [], max(0.0, deadline - time.monotonic()))
+        ready = poll.poll(max(0.0, deadline - time.monotonic()) * 1000)
         chunk = os.read(read, 65536) if ready else b""
         if not chunk:
-            raise _silent(where)
+            return False
         data += chunk
     answer = json.loads(data)
     if "error" in answer:
         raise errors.from_wire(answer["error"])
+    return True
 
 
 def _stuck(where: paths.Paths) -> Unavailable:
     return Unavailable(
         f"a daemon holds {where.daemon_lock} but does not answer",
-        hint=f"end it with `kill {fs.FileLock(where.daemon_lock).holder() or 'its pid'}`; boxes keep running",
+        hint=f"end {fs.FileLock(where.daemon_lock).holder()}; boxes keep running",
         code="daemon-stuck",
     )
 
