@@ -606,7 +606,7 @@ def test_stopping_the_daemon_keeps_boxes_running(home: Installation, sdk: Paddoc
     pid = init_pid(home, "kept")
     for _ in range(5):
         stopped = home.cli("daemon", "stop")
-        assert stopped.stdout == b"stopped; 1 boxes keep running\n"
+        assert stopped.stdout == b"stopped; 1 box keeps running\n"
         assert home.cli("exec", "kept", "echo", "here").stdout == b"here\n"  # the old one may still be on its way out
         assert init_pid(home, "kept") == pid
 
