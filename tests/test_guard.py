@@ -11,6 +11,7 @@ import pytest
 from paddock import guard
 from paddock.errors import UserError
 from tests.fs.children import bind, in_child, in_mount_namespace, mount
+from tests.support.scarcity import no_descriptors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -344,3 +345,9 @@ def test_a_mount_may_not_land_there(path: str) -> None:
         guard.check_target(path)
     assert caught.value.hint
     assert caught.value.code == "bad-target"
+
+
+def test_without_descriptors_a_place_is_neither_shown_nor_called_bad(home: Path) -> None:
+    with no_descriptors(), pytest.raises(OSError, match="Too many open files"):
+        check(home / "project", home)
+    assert check(home / "project", home)

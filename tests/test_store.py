@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import os
 import random
-import resource
 import shutil
 import sqlite3
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ import pytest
 from paddock.errors import PaddockError, Unavailable
 from paddock.model import BoxId, BoxSpec, BoxState, Evidence, Limits, Mount
 from paddock.store import SCHEMA, BoxRow, JobRow, Store, exists, free_position, new_row, quarantine
+from tests.support.scarcity import no_growth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -347,18 +347,6 @@ def test_a_quarantined_database_keeps_everything(store: Store, path: str) -> Non
 
 
 # -- no room -----------------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def no_growth(*paths: str) -> Iterator[None]:
-    """No file may grow beyond what these have: writes fail with EFBIG, which Python's ignored SIGXFSZ allows."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    largest = max(os.path.getsize(path) for path in paths)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_without_room_a_change_fails_and_works_again_when_there_is(store: Store, path: str) -> None:

@@ -16,7 +16,7 @@ import stat
 from dataclasses import dataclass
 
 from paddock.errors import UserError
-from paddock.fs import mount_id
+from paddock.fs import is_scarcity, mount_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -171,6 +171,8 @@ def _check_kind(real: str, shown: str, what: str) -> None:
     try:
         fd = os.open(real, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
+        if is_scarcity(error):
+            raise
         raise _refused(f"the {what} {shown} cannot be opened: {error.strerror}") from error
     try:
         mode = os.fstat(fd).st_mode

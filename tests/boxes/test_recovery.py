@@ -573,6 +573,23 @@ def test_of_daemons_started_at_once_one_lives(home: Installation) -> None:
         home.kill_daemon()
 
 
+def test_a_daemon_killed_while_it_starts_is_started_again(home: Installation) -> None:
+    assert names(home) == []
+    killed = home.kill_daemon()
+    command = home.spawn("ls", "-q")
+    holder = killed
+    while holder in {0, killed}:
+        holder = _holder(home)
+    os.kill(holder, signal.SIGKILL)
+    out, err = command.communicate(timeout=30)
+    assert (command.returncode, out, err) == (0, b"", b"")
+
+
+def _holder(home: Installation) -> int:
+    """Who signed the lock; 0 while nobody has."""
+    return int((home.state / "daemon.lock").read_text() or 0)
+
+
 def test_a_second_daemon_is_refused_even_without_the_lock(home: Installation, sdk: Paddock) -> None:
     make(sdk, home, "kept")
     first = home.daemon_pid()

@@ -121,6 +121,16 @@ def test_a_daemon_that_could_not_start_says_why() -> None:
         _said(message)
 
 
+def test_daemons_that_end_without_a_word_are_not_started_for_ever(
+    where: paths.Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(starter, "_BOOT", "open(1, 'wb', closefd=False).write(b'started ')")
+    with pytest.raises(Unavailable, match="the daemon did not start") as caught:
+        starter.connect(where)
+    assert where.daemon_log in caught.value.hint
+    assert Path(where.daemon_log).read_text().split() == ["started"] * starter._SILENT_MAX
+
+
 # -- real daemons ------------------------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from paddock.fs.walk import Cursor, Moved, mount_id, open_up
+from paddock.fs.walk import Cursor, Moved, is_scarcity, mount_id, open_up
 from tests.fs.children import bind, in_mount_namespace, open_descriptors
 
 if TYPE_CHECKING:
@@ -89,3 +89,11 @@ def test_opening_up_adds_the_owners_rights_alone(tmp_path: Path) -> None:
     open_up(fd)
     os.close(fd)
     assert tmp_path.stat().st_mode & 0o7777 == 0o2705
+
+
+@pytest.mark.parametrize(
+    ("number", "is_scarce"),
+    [(errno.EMFILE, True), (errno.ENFILE, True), (errno.ENOMEM, True), (errno.ENOENT, False), (errno.EACCES, False)],
+)
+def test_no_room_to_look_is_told_from_nothing_to_see(number: int, is_scarce: bool) -> None:
+    assert is_scarcity(OSError(number, "")) == is_scarce

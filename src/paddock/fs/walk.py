@@ -21,6 +21,14 @@ PLACE = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LISTABLE = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+_SCARCITY = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+
+
+def is_scarcity(error: OSError) -> bool:
+    """Whether there was no room to look, which says nothing about what is there: whoever looks for danger must stop."""
+    return error.errno in _SCARCITY
+
+
 class Moved(Exception):
     """The directory above is not the one we came from."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.engines.process import credentials
+from tests.support.scarcity import no_descriptors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,3 +54,10 @@ def test_a_directory_of_programs_is_searched_itself(tmp_path: Path) -> None:
 
 def test_a_missing_tree_has_none(tmp_path: Path) -> None:
     assert list(credentials.near_the_top(str(tmp_path / "missing"))) == []
+
+
+def test_without_descriptors_nothing_is_taken_for_harmless(tmp_path: Path) -> None:
+    (tmp_path / ".netrc").write_text("x")
+    with no_descriptors(), pytest.raises(OSError, match="Too many open files"):
+        list(credentials.near_the_top(str(tmp_path)))
+    assert list(credentials.near_the_top(str(tmp_path))) == [str(tmp_path / ".netrc")]

@@ -13,6 +13,7 @@ import pytest
 
 from paddock import fs
 from paddock.engines.process import hostsockets
+from tests.support.scarcity import no_descriptors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -162,3 +163,11 @@ def test_a_socket_bound_below_a_descriptor_is_no_error(place: Path) -> None:
 def test_its_repr_counts(place: Path) -> None:
     assert repr(hostsockets.Bound(_table(place, f"{ROW} /a\n"))) == "<Bound 1 names>"
     assert repr(hostsockets.Bound(_table(place, f"{ROW} a\n"))) == "<Bound 0 names, and some without a place>"
+
+
+def test_without_descriptors_nothing_is_taken_for_harmless(place: Path) -> None:
+    with closing(socket.socket(socket.AF_UNIX)) as listener:
+        listener.bind(str(place / "sub/s"))
+        with no_descriptors(), pytest.raises(OSError, match="Too many open files"):
+            hostsockets.beneath(str(place))
+        assert hostsockets.beneath(str(place)) == [str(place / "sub/s")]

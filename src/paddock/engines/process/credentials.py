@@ -10,6 +10,8 @@ import os
 import re
 from typing import TYPE_CHECKING, Final
 
+from paddock import fs
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -67,5 +69,7 @@ def _entries(directory: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(directory) as entries:
             return list(entries)
-    except OSError:
+    except OSError as error:
+        if fs.is_scarcity(error):
+            raise
         return []  # closed to us, and so to the box

@@ -11,6 +11,7 @@ import os
 import re
 import stat
 
+from paddock import fs
 from paddock.limits import SOCKET_LOOK_ENTRIES, SOCKET_SCAN_ENTRIES
 
 TABLE = "/proc/net/unix"
@@ -97,7 +98,9 @@ def _look(directory: str, most: int) -> set[str]:
         for place in level:
             try:
                 entries = os.scandir(place)
-            except OSError:
+            except OSError as error:
+                if fs.is_scarcity(error):
+                    raise
                 continue
             with entries:
                 for entry in entries:
