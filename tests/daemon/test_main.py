@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from paddock import limits, paths
+from paddock import fs, limits, paths
 from paddock.daemon import main
 from tests.support.installation import alive, children, until
 
@@ -68,6 +69,33 @@ def test_a_socket_is_ours_only_by_its_identity(tmp_path: Path) -> None:
     other.touch()
     other.rename(place)
     assert not main._is_ours(where, identity)
+
+
+class Blind:
+    """A runtime whose watch breaks."""
+
+    def __init__(self) -> None:
+        self.watch = self
+
+    async def run(self) -> None:
+        msg = "nothing is seen"
+        raise ValueError(msg)
+
+
+def test_a_daemon_whose_watch_broke_ends_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It would hold no limit any more; the next one does again."""
+    where = paths.Paths({"PADDOCK_HOME": os.fspath(tmp_path)})
+    os.makedirs(where.run)
+    listener = fs.bind_unix(where.run, paths.SOCKET)
+    listener.listen()
+
+    async def serve() -> None:
+        await asyncio.wait_for(main._serve(where, Blind(), listener, asyncio.Event()), 10)  # type: ignore[arg-type]
+
+    asyncio.run(serve())
+    assert "watch failed" in caplog.text
+    assert "nothing is seen" in caplog.text
+    assert not os.path.lexists(f"{where.run}/{paths.SOCKET}")
 
 
 def test_a_starter_that_is_gone_does_not_stop_the_daemon() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from paddock.fs.walk import Cursor, Moved, is_scarcity, mount_id, open_up
+from paddock.fs.walk import Cursor, Moved, is_missing, is_scarcity, mount_id, open_up
 from tests.fs.children import bind, in_mount_namespace, open_descriptors
 
 if TYPE_CHECKING:
@@ -97,3 +97,15 @@ def test_opening_up_adds_the_owners_rights_alone(tmp_path: Path) -> None:
 )
 def test_no_room_to_look_is_told_from_nothing_to_see(number: int, is_scarce: bool) -> None:
     assert is_scarcity(OSError(number, "")) == is_scarce
+
+
+def test_what_is_not_there_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("nowhere")
+    found = {name: is_missing(str(tmp_path / name)) for name in ("file", "link", "none", "file/below", "none/below")}
+    assert found == {"file": False, "link": False, "none": True, "file/below": True, "none/below": True}
+
+
+def test_what_cannot_be_looked_at_is_not_missing(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="too long"):
+        is_missing(str(tmp_path / ("x" * 300)))

@@ -112,11 +112,15 @@ async def _serve(where: paths.Paths, runtime: Runtime, listener: socket.socket, 
     watching = loop.create_task(runtime.watch.run(), name="watch")
     stopping = loop.create_task(stop.wait(), name="stop")
     moved = loop.create_task(_until_moved(where, identity), name="moved")
-    await asyncio.wait({serving, stopping, moved}, return_when=asyncio.FIRST_COMPLETED)
+    tasks: tuple[asyncio.Task[object], ...] = (serving, watching, stopping, moved)
+    # Without its watch a daemon would hold no limit: it ends, and the next one watches again.
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     await asyncio.sleep(0)  # the answer to `shutdown` goes out first
-    for task in (serving, watching, stopping, moved):
+    for task in tasks:
         task.cancel()
-    await asyncio.gather(serving, watching, stopping, moved, return_exceptions=True)
+    for task, result in zip(tasks, await asyncio.gather(*tasks, return_exceptions=True), strict=True):
+        if isinstance(result, Exception):
+            log.error("%s failed", task.get_name(), exc_info=result)
     await server.close()
     if _is_ours(where, identity):
         os.unlink(f"{where.run}/{paths.SOCKET}")
@@ -150,8 +154,11 @@ def _unlinked_of(init_pids: Iterable[int]) -> Mapping[int, int]:
 def _is_ours(where: paths.Paths, identity: int) -> bool:
     try:
         return os.lstat(f"{where.run}/{paths.SOCKET}").st_ino == identity
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
+    except OSError as error:  # a disk that does not answer is not a deleted one
+        log.warning("looking for our socket: %s", error)
+        return True
 
 
 async def _until_moved(where: paths.Paths, identity: int) -> None:

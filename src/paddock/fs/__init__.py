@@ -6,13 +6,14 @@ from paddock.fs.private import make_private_dir, write_atomic
 from paddock.fs.removal import discard_tree, remove_tree
 from paddock.fs.sockets import bind_unix, connect_unix, receive_fds
 from paddock.fs.usage import tree_bytes
-from paddock.fs.walk import is_scarcity, mount_id
+from paddock.fs.walk import is_missing, is_scarcity, mount_id
 
 __all__ = [
     "FileLock",
     "bind_unix",
     "connect_unix",
     "discard_tree",
+    "is_missing",
     "is_scarcity",
     "make_private_dir",
     "mount_id",

@@ -29,6 +29,15 @@ def is_scarcity(error: OSError) -> bool:
     return error.errno in _SCARCITY
 
 
+def is_missing(path: str) -> bool:
+    """Whether nothing is there. What cannot be looked at is not missing: OSError says why."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    return False
+
+
 class Moved(Exception):
     """The directory above is not the one we came from."""
 

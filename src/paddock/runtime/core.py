@@ -385,7 +385,7 @@ class Runtime:
 
     async def end_homeless(self) -> None:
         """Our state was deleted: end the boxes whose files went with it, since nobody can find them again."""
-        homeless = [box for box in self.boxes.values() if box.handle and _is_homeless(box)]
+        homeless = [box for box in self.boxes.values() if box.handle and fs.is_missing(box.directory)]
         for box in homeless:
             self.condemn(box.row.id, "its files are gone")
         await asyncio.gather(*(box.ended.wait() for box in homeless))
@@ -627,10 +627,6 @@ def _log_failure(done: Future[object]) -> None:
 def _unasked(box: Box) -> str:
     """A box around one command ends with it; any other ends when we say so."""
     return "" if box.row.spec.ephemeral else "its first process ended unexpectedly"
-
-
-def _is_homeless(box: Box) -> bool:
-    return not os.path.isdir(box.directory)
 
 
 async def _send(box: Box, channel: socket.socket, message: Message, fds: list[int]) -> None:

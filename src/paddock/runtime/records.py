@@ -87,7 +87,7 @@ def restore(store: Store, directory: str, row: BoxRow) -> None:
 
 def has_run(directory: str) -> bool:
     """Whether files of the box's own may be in it: the engine makes its home when it first starts."""
-    return os.path.isdir(f"{directory}/home")
+    return not fs.is_missing(f"{directory}/home")
 
 
 def _jobs(directory: str) -> list[JobRow]:

@@ -91,7 +91,7 @@ class _Recovery:
 
     def _has_files(self, box: Box) -> bool:
         """Files leave before the row does: a row without them is a removal that was not finished."""
-        if os.path.isdir(box.directory):
+        if not fs.is_missing(box.directory):
             return True
         if box.row.state is BoxState.CREATED and not box.row.spec.ephemeral:
             self._changes.append(lambda: records.remake(box.directory, box.row))  # it had nothing but its record
