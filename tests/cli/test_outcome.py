@@ -86,42 +86,34 @@ def test_the_end_of_a_box_is_explained(answer: object, message: str, hint: str, 
 
 
 @pytest.mark.parametrize(
-    ("enforcement", "note", "said"),
+    ("reason", "said"),
     [
-        (
-            "kernel",
-            "memory limit: 1 of its processes ended",
-            "error: memory limit: 1 of its processes ended\nhint: allow",
-        ),
-        ("kernel", "", ""),
-        ("per-process", "the box is ended when all together hold more", ""),
+        ("memory limit: 1 of its processes ended", "error: memory limit: 1 of its processes ended\nhint: allow"),
+        ("", ""),
     ],
 )
 def test_a_kill_at_the_memory_limit_is_told_from_any_other(
-    capsys: pytest.CaptureFixture[str], enforcement: str, note: str, said: str
+    capsys: pytest.CaptureFixture[str], reason: str, said: str
 ) -> None:
-    limits = [{"name": "cpus", "note": "ended"}, {"name": "memory", "enforcement": enforcement, "note": note}]
-    assert finish(ended(137), lambda _verb, _args: {"state": "running", "limits": limits}) == 137
+    asked = []
+
+    def call(verb: str, args: Message) -> object:
+        asked.append((verb, args))
+        return reason
+
+    assert finish(ended(137), call) == 137
+    assert asked == [("killed", {"box": "id"})]
     err = capsys.readouterr().err
     assert err.startswith(said)
     assert bool(err) is bool(said)
 
 
-@pytest.mark.parametrize("is_known", [True, False])
-def test_a_box_that_is_gone_or_going_is_asked_for_its_end(capsys: pytest.CaptureFixture[str], is_known: bool) -> None:
-    asked = []
-
-    def call(verb: str, args: Message) -> object:
-        asked.append((verb, args))
-        if verb == "inspect" and is_known:
-            return {"state": "created", "limits": [{"name": "memory", "enforcement": "kernel", "note": ""}]}
-        if verb == "inspect":
-            raise UserError("no box", code="no-box")
-        return {"reason": "memory limit: 1 of its processes went over 60MiB", "exit_code": 137}
+def test_a_daemon_that_cannot_say_why_leaves_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    def call(_verb: str, _args: Message) -> object:
+        raise UserError("no box", code="no-box")
 
     assert finish(ended(137), call) == 137
-    assert asked == [("inspect", {"box": "id"}), ("ending", {"box": "id"})]
-    assert "1 of its processes" in capsys.readouterr().err
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.box

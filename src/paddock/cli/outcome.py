@@ -52,16 +52,8 @@ def _ending(running: Running) -> tuple[str, int]:
 
 
 def _kernel_kills(running: Running) -> str:
-    """What the kernel ended at the memory limit: a box that runs on tells now, one that is gone told at its end."""
+    """What the kernel ended at the memory limit; the daemon waits for a box that ends with its command."""
     try:
-        answer = running.call("inspect", {"box": running.box_id})
+        return str(running.call("killed", {"box": running.box_id}) or "")
     except PaddockError:
-        answer = None
-    if not isinstance(answer, dict) or answer.get("state") != "running":
-        return _ending(running)[0]
-    rows = answer.get("limits")
-    for row in rows if isinstance(rows, list) else []:
-        # Held by other means, its note only says how.
-        if isinstance(row, dict) and row.get("name") == "memory" and row.get("enforcement") == "kernel":
-            return str(row.get("note") or "")
-    return ""
+        return ""
