@@ -79,6 +79,7 @@ def test_an_ephemeral_box_that_never_began_is_cleared_away(tmp_path: Path, works
         (os.getpid(), 1, "another"),
         (None, None, None),
     ],
+    ids=["the machine's init", "ourselves", "nobody", "ourselves before a restart", "no record"],
 )
 def test_a_box_that_ran_is_believed_only_with_evidence(
     tmp_path: Path, workspace: Path, pid: int | None, ticks: int | None, boot: str | None

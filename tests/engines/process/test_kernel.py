@@ -204,7 +204,7 @@ def test_a_host_name_is_the_namespaces_own() -> None:
 
 def test_a_title_replaces_the_whole_command_line() -> None:
     def act() -> None:
-        assert b"pytest" in Path("/proc/self/cmdline").read_bytes()
+        assert b"python" in Path("/proc/self/cmdline").read_bytes()
         kernel.set_title(b"a-title")
         assert Path("/proc/self/cmdline").read_bytes().strip(b"\0") == b"a-title"
         assert Path("/proc/self/comm").read_text() == "a-title\n"
