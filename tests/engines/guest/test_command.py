@@ -314,6 +314,12 @@ def test_a_terminal_carries_much_output_whole(guest: Guest) -> None:
     assert client.finish().stdout == b"".join(b"%d\n" % n for n in range(1, 200001))
 
 
+def test_a_command_that_closes_its_terminal_before_it_exits_has_its_own_exit_code(guest: Guest) -> None:
+    """As cat does: hanging up then would end it with SIGHUP."""
+    done = _terminal(guest, "exec <&- >&- 2>&-; sleep 0.2; exec >/dev/tty; echo again; exit 3").finish()
+    assert (done.stdout.strip(), done.code) == (b"again", 3)
+
+
 def test_a_command_on_a_terminal_hangs_up_when_its_client_leaves(guest: Guest) -> None:
     client = _terminal(guest, "echo up; sleep 60")
     client.read_until(b"up")

@@ -26,6 +26,8 @@ from paddock.engines.guest.wire import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from paddock.engines.guest.init import Init
     from paddock.engines.guest.journal import Journal
     from paddock.engines.guest.wire import Connection, Handler, Request
@@ -53,6 +55,7 @@ class Command:
         self.timed_out = False
         self.status: int | None = None
         self.done = False
+        self._slave = -1
         self._stdin_fd = -1
         self._stdin = bytearray()
         self._stdin_eof = False
@@ -96,12 +99,13 @@ class Command:
                     raise
                 pid = start("/bin/sh", ["sh", program, *self.argv[1:]], env, inner)
         except BaseException:
-            for fd in {fd for fd in outer if fd >= 0}:
-                os.close(fd)
+            _close({*inner, *outer})
             raise
-        finally:
-            for entry in {entry for entry in inner if isinstance(entry, int)}:
-                os.close(entry)
+        if self.tty:
+            # A program may close its terminal just before it exits: without this copy we would read an end and hang up,
+            # and its exit code would be that of SIGHUP.
+            self._slave = int(inner.pop())
+        _close(inner)
         self._stdin_fd, out, err = outer
         self._outputs = {out: STDOUT} if err < 0 else {out: STDOUT, err: STDERR}
         return pid
@@ -114,7 +118,6 @@ class Command:
             fcntl.ioctl(ours, termios.TIOCSWINSZ, size)
             name = os.ttyname(theirs)
             os.set_blocking(ours, False)
-            # Our copy of the slave must stay open until the command has its own, or the master reads end-of-file.
             return [name, theirs], [ours, ours, -1]
         out_r, out_w = os.pipe2(os.O_CLOEXEC)
         err_r, err_w = os.pipe2(os.O_CLOEXEC)
@@ -273,6 +276,7 @@ class Command:
 
     def reaped(self, status: int) -> None:
         self.status = status
+        _close([self._slave])
         self._maybe_finish()
         if not self.done:  # a background child still holds the output
             self.init.loop.at(time.monotonic() + DRAIN_S, self._stop_draining)
@@ -327,3 +331,9 @@ class Command:
         if self.timed_out:
             code = 124
         return {"event": "exit", "code": code, "signal": number, "timed_out": self.timed_out}
+
+
+def _close(entries: Iterable[int | str]) -> None:
+    for entry in entries:
+        if isinstance(entry, int) and entry >= 0:
+            os.close(entry)
