@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from typing import TYPE_CHECKING
 
 import hypothesis
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 # The same examples on every machine and run; the random order of tests comes from pytest-randomly.
 hypothesis.settings.register_profile("paddock", derandomize=True, database=None, deadline=None)
 hypothesis.settings.load_profile("paddock")
+
+
+# Who starts the tests in the background (nohup, a shell's &) leaves interrupts ignored, and so would every program.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
