@@ -60,3 +60,14 @@ DAEMON_LOG_BYTES = 4 * MIB
 CONNECTIONS_MAX = 4096
 BOXES_MAX = 10_000
 STARTS_MAX = 4  # at once; the others wait their turn, so that a burst of boxes delays nobody's answer
+
+# -- policy and its sources --------------------------------------------------------------------------------------------
+RULES_PER_BOX = 10_000  # the number a decision is fast with
+PUBLISHED_PER_BOX = 64
+POLICY_FILE_BYTES = 1 * MIB  # ten thousand rules with comments
+NETWORK_LOG_BYTES = 16 * MIB  # per box, in two halves that take turns
+NETWORK_LOGS_KEPT = 64  # of boxes that are gone: a run's refusals can be read after it
+DENIALS_BYTES = 256 * KIB  # the box's own list of what was refused
+GATEWAY_RESTART_S = 1.0  # within this a dead gateway is back, with all boxes and their policies
+GATEWAY_REPLY_S = 5.0
+APPROVALS_KEPT = 4096
