@@ -60,3 +60,8 @@ DAEMON_LOG_BYTES = 4 * MIB
 CONNECTIONS_MAX = 4096
 BOXES_MAX = 10_000
 STARTS_MAX = 4  # at once; the others wait their turn, so that a burst of boxes delays nobody's answer
+
+# -- gateway: control --------------------------------------------------------------------------------------------------
+GATEWAY_DOCUMENT_BYTES = 16 * MIB  # a policy of 10,000 rules has 2; one of an organisation may have more
+GATEWAY_REPLY_S = 10.0  # it answers in milliseconds; after this it is taken for stuck
+GATEWAY_START_S = 10.0
