@@ -69,5 +69,9 @@ NETWORK_LOG_BYTES = 16 * MIB  # per box, in two halves that take turns
 NETWORK_LOGS_KEPT = 64  # of boxes that are gone: a run's refusals can be read after it
 DENIALS_BYTES = 256 * KIB  # the box's own list of what was refused
 GATEWAY_RESTART_S = 1.0  # within this a dead gateway is back, with all boxes and their policies
-GATEWAY_REPLY_S = 5.0
 APPROVALS_KEPT = 4096
+
+# -- gateway: control --------------------------------------------------------------------------------------------------
+GATEWAY_DOCUMENT_BYTES = 16 * MIB  # a policy of 10,000 rules has 2; one of an organisation may have more
+GATEWAY_REPLY_S = 10.0  # it answers in milliseconds; after this it is taken for stuck
+GATEWAY_START_S = 10.0
