@@ -75,3 +75,10 @@ APPROVALS_KEPT = 4096
 GATEWAY_DOCUMENT_BYTES = 16 * MIB  # a policy of 10,000 rules has 2; one of an organisation may have more
 GATEWAY_REPLY_S = 10.0  # it answers in milliseconds; after this it is taken for stuck
 GATEWAY_START_S = 10.0
+
+# -- gateway: flows ----------------------------------------------------------------------------------------------------
+FLOW_CHUNK_BYTES = 64 * KIB  # one read, and the most a direction keeps
+FLOW_SPLICE_AFTER_BYTES = 256 * KIB  # below that a pipe costs more than it saves
+FLOW_PIPE_BYTES = 256 * KIB
+FLOW_PIPES_MAX = 256  # of all flows; the kernel lets an ordinary user have 64 MiB of pipes
+FLOW_TURN_BYTES = 1 * MIB  # one flow moves at a time, then the others

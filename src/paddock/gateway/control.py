@@ -114,7 +114,9 @@ def receive(sock: socket.socket) -> Message | None:
     try:
         if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
             raise ValueError("a message was cut")
-        body = dict(json.loads(data))
+        body = json.loads(data)
+        if not isinstance(body, dict):
+            raise TypeError("it is no object")
     except (ValueError, TypeError, RecursionError) as error:
         close_all(fds)
         raise ValueError(f"not a message: {error}") from error
