@@ -79,6 +79,7 @@ POLICY_FILE_BYTES = 1 * MIB  # ten thousand rules with comments
 NETWORK_LOGS_KEPT = 64  # of boxes that are gone: a run's refusals can be read after it
 GATEWAY_RESTART_S = 1.0  # within this a dead gateway is back, with all boxes and their policies
 APPROVALS_KEPT = 4096
+PROJECT_FILE_BYTES = 64 * KIB  # of a workspace; its [network] is stored with the box
 
 # -- gateway: control --------------------------------------------------------------------------------------------------
 GATEWAY_DOCUMENT_BYTES = 16 * MIB  # a policy of 10,000 rules has 2; one of an organisation may have more

@@ -129,15 +129,15 @@ class Network:
     presets: tuple[str, ...] = ()
     on_deny: Literal["", "deny", "ask"] = ""
     publish: tuple[Publish, ...] = ()
-    project: str = ""  # the [network] part of the workspace's paddock.toml when the box last took it, as TOML
+    project: str = ""  # the workspace's paddock.toml as the box last took it
 
     def __post_init__(self) -> None:
         if len(self.rules) > limits.RULES_PER_BOX:
             raise UserError(f"{len(self.rules)} rules, at most {limits.RULES_PER_BOX}", code="bad-policy")
         if len(self.publish) > limits.PUBLISHED_PER_BOX:
             raise UserError(f"{len(self.publish)} ports, at most {limits.PUBLISHED_PER_BOX}", code="bad-port")
-        if len(self.project) > limits.POLICY_FILE_BYTES:
-            raise UserError("the project's network section is too long", code="bad-policy")
+        if len(self.project) > limits.PROJECT_FILE_BYTES:
+            raise UserError("the project file is too long", code="bad-policy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
