@@ -31,18 +31,19 @@ class Approvals:
         return f"<Approvals {len(self._approved)} in {self._path}>"
 
     def has(self, workspace: str, content: str) -> bool:
-        return digest(workspace, content) in self._approved
+        """`content` is a digest of what the file says."""
+        return _key(workspace, content) in self._approved
 
     def add(self, workspace: str, content: str) -> None:
         """On disk when this returns."""
-        approved = {**self._approved, digest(workspace, content): now()}
+        approved = {**self._approved, _key(workspace, content): now()}
         kept = dict(list(approved.items())[-APPROVALS_KEPT:])
         data = json.dumps(codec.to_wire(_Approved(approved=kept)), indent=1).encode()
         fs.write_atomic(self._path, data + b"\n")
         self._approved = kept
 
 
-def digest(workspace: str, content: str) -> str:
+def _key(workspace: str, content: str) -> str:
     """The same file in another project is another question."""
     return hashlib.sha256(json.dumps([workspace, content]).encode()).hexdigest()
 
