@@ -72,3 +72,17 @@ FLOW_SPLICE_AFTER_BYTES = 256 * KIB  # below that a pipe costs more than it save
 FLOW_PIPE_BYTES = 256 * KIB
 FLOW_PIPES_MAX = 256  # of all flows; the kernel lets an ordinary user have 64 MiB of pipes
 FLOW_TURN_BYTES = 1 * MIB  # one flow moves at a time, then the others
+
+# -- certificates and records of the gateway ---------------------------------------------------------------------------
+LEAVES_PER_BOX = 32  # server contexts kept for refusals, some 20 KiB each; a new one costs half a millisecond
+LEAF_USES = 256  # a context remembers as many TLS 1.2 sessions
+LEAF_AGE_S = 24 * 3600.0  # a leaf is valid for 30 days
+REFUSAL_HEAD_BYTES = 64 * KIB  # of a request that is refused anyway
+REFUSAL_FED_BYTES = 192 * KIB  # of records until then, handshake included
+AUDIT_BYTES = 8 * MIB  # per box, in two halves that take turns: some 15,000 connections
+AUDIT_LINE_BYTES = 4 * KIB
+DENIALS_BYTES = 256 * KIB  # the box's own file: some 1,000 refusals
+ASK_HOLD_S = 30.0  # how long a connection waits for an answer
+ASK_GRANT_S = 60.0  # how long an answer given to nobody waiting counts for the next who asks
+ASKS_PER_BOX = 64  # different destinations
+ASK_WAITERS_PER_BOX = 256  # connections held by them
