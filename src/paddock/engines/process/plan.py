@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from paddock import codec, fs, guard, limits
-from paddock.engines.process import hostsockets
+from paddock.engines.process import hostsockets, nft
 from paddock.engines.process.toolchains import Toolchains
 from paddock.errors import UserError
 
@@ -81,6 +81,8 @@ class Plan:
     writable: tuple[str, ...]  # what Landlock lets the box write, as a second layer under the mounts
     nice: int
     oom_score_adj: int
+    sealed: bool = False  # a door to the gateway comes with the plan, after the trees
+    localhost_ports: tuple[int, ...] = ()
 
     def encode(self) -> bytes:
         """JSON, as confine.py reads it."""
@@ -92,7 +94,7 @@ class Plan:
         return (
             "namespaces user mnt pid net ipc uts cgroup, then a nested user namespace that owns nothing",
             f"ids uid {self.uid} gid {self.gid}, capabilities none, no_new_privs, not dumpable",
-            "network loopback only",
+            *self._describe_network(),
             *(op.describe() for op in self.mounts),
             *(f"sysctl {key} {value}" for key, value in self.namespace_limits.items()),
             *(f"rlimit {number} {soft} {hard}" for number, soft, hard in self.rlimits),
@@ -100,6 +102,15 @@ class Plan:
             f"landlock writable {' '.join(self.writable)}",
             "seccomp allow-list, and a second filter for setuid bits, device nodes and terminal injection",
         )
+
+    def _describe_network(self) -> list[str]:
+        if not self.sealed:
+            return ["network loopback only"]
+        ports = " ".join(map(str, self.localhost_ports)) or "none"
+        return [
+            f"network sealed: TCP and names lead to the gateway, localhost ports that do: {ports}",
+            *(f"nft {line}" for line in nft.readable()),
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +126,8 @@ class Ground:
     is_root: bool
     memory_bytes: int
     memory_by_kernel: bool
+    sealed: bool = False
+    localhost_ports: tuple[int, ...] = ()
 
 
 def make(spec: BoxSpec, ground: Ground) -> Plan:
@@ -136,10 +149,12 @@ def make(spec: BoxSpec, ground: Ground) -> Plan:
         hostname="box",
         pids=within(resource.RLIMIT_NPROC, spec.limits.pids or limits.PIDS_DEFAULT),
         rlimits=_rlimits(spec, ground),
-        namespace_limits=_namespace_limits(ground.memory_bytes),
+        namespace_limits=_namespace_limits(ground.memory_bytes, sealed=ground.sealed),
         writable=(HOME, "/tmp", "/run/user", "/run/lock", "/dev/shm", *(target for _, target, ro in shown if not ro)),
         nice=limits.NICE,
         oom_score_adj=max(500, _own_oom_score()),
+        sealed=ground.sealed,
+        localhost_ports=ground.localhost_ports,
     )
 
 
@@ -358,7 +373,7 @@ def within(number: int, value: int) -> int:
     return value if ceiling == resource.RLIM_INFINITY else min(value, ceiling)
 
 
-def _namespace_limits(memory_bytes: int) -> dict[str, str]:
+def _namespace_limits(memory_bytes: int, *, sealed: bool) -> dict[str, str]:
     pages = max(1, memory_bytes // 4 // 4096)
     return {
         "user/max_user_namespaces": "1",  # the nested one
@@ -369,6 +384,7 @@ def _namespace_limits(memory_bytes: int) -> dict[str, str]:
         # Kernel memory that belongs to no process: 1 MiB of semaphores and 2 MiB of messages instead of terabytes.
         "kernel/sem": "250 16384 100 128",
         "kernel/msgmni": "128",
+        **({"net/ipv4/ip_unprivileged_port_start": "0"} if sealed else {}),  # all ports are the box's own
     }
 
 
