@@ -60,3 +60,7 @@ DAEMON_LOG_BYTES = 4 * MIB
 CONNECTIONS_MAX = 4096
 BOXES_MAX = 10_000
 STARTS_MAX = 4  # at once; the others wait their turn, so that a burst of boxes delays nobody's answer
+
+# -- policy ------------------------------------------------------------------------------------------------------------
+POLICY_FILE_BYTES = 1 * MIB  # ten thousand rules fit; a project's file is a stranger's
+POLICY_PATTERNS = 50_000  # of one source; what is decided stays as fast, what is kept in memory grows
