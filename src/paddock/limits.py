@@ -116,3 +116,7 @@ ASK_HOLD_S = 30.0  # how long a connection waits for an answer
 ASK_GRANT_S = 60.0  # how long an answer given to nobody waiting counts for the next who asks
 ASKS_PER_BOX = 64  # different destinations
 ASK_WAITERS_PER_BOX = 256  # connections held by them
+
+# -- policy ------------------------------------------------------------------------------------------------------------
+POLICY_FILE_BYTES = 1 * MIB  # ten thousand rules fit; a project's file is a stranger's
+POLICY_PATTERNS = 50_000  # of one source; what is decided stays as fast, what is kept in memory grows
