@@ -12,6 +12,25 @@ FRAME_MESSAGE_BYTES = 1 * MIB  # a request with a full environment (128 KiB stri
 FRAME_NESTING = 32  # levels of a message; a spec needs five, and a value from a peer must be safe to walk and to print
 CHANNEL_BUFFER_BYTES = 256 * KIB  # unsent bytes per stream before the writer is paused
 
+# -- gateway: bytes from a box and from the world ----------------------------------------------------------------------
+CLIENT_HELLO_BYTES = 16 * KIB  # with post-quantum keys some 2 KiB
+CLIENT_HELLO_RECORDS_MAX = 16  # in one by rule; a few where a client cuts it to pass a broken middlebox
+HTTP_HEAD_BYTES = 64 * KIB
+HTTP_HEADERS_MAX = 100
+HTTP_INTERIM_MAX = 32  # 1xx answers before the real one
+DNS_QUERY_BYTES = 1 * KIB  # a name, EDNS and a few options; over UDP and TCP
+DNS_UDP_BYTES = 1232  # what passes any path unfragmented
+NAMES_PER_BOX = 8192  # addresses a box has names for; as many again may be cooling
+NAME_COOL_DOWN_S = 60.0  # before another name gets the address: well over the TTL of our answers
+RESOLVE_TIMEOUT_S = 8.0  # over all nameservers
+RESOLVE_ATTEMPT_S = 2.0  # for one of them to answer
+RESOLVE_TTL_DEFAULT = 300  # seconds an answer is kept at most, whatever it says
+RESOLVE_CACHE_ENTRIES = 4096
+RESOLVE_ADDRESSES_MAX = 32  # of one name
+DIAL_TIMEOUT_S = 10.0
+DIAL_STAGGER_S = 0.25  # before the next address is tried beside the last (RFC 8305)
+UPSTREAM_TIMEOUT_S = 15.0  # for the user's own proxy to make a connection
+
 # -- names and requests ------------------------------------------------------------------------------------------------
 NAME_CHARS = 64
 ARGV_BYTES = 512 * KIB
