@@ -101,10 +101,10 @@ def send(sock: socket.socket, body: Json, fds: Sequence[int] = ()) -> None:
     socket.send_fds(sock, [data], list(fds))
 
 
-def receive(sock: socket.socket) -> Message | None:
+def receive(sock: socket.socket, most_bytes: int = MESSAGE_BYTES, most_fds: int = FDS_MAX) -> Message | None:
     """The next message; None at the end. Raises BlockingIOError, OSError, and ValueError for what is no message."""
-    space = socket.CMSG_SPACE(FDS_MAX * _INT.size)
-    data, ancillary, flags, _ = sock.recvmsg(MESSAGE_BYTES, space, socket.MSG_CMSG_CLOEXEC)
+    space = socket.CMSG_SPACE(most_fds * _INT.size)
+    data, ancillary, flags, _ = sock.recvmsg(most_bytes, space, socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT)
     fds: list[int] = []
     for level, kind, raw in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):

@@ -6,12 +6,12 @@ was fetched for a closed descriptor may reach the one that has its number now.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import select
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
     Handler = Callable[[int], None]

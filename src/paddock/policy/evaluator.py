@@ -49,7 +49,7 @@ class Evaluator:
         if host.text in _HOST_ITSELF:
             return self._localhost(host, port)
         if host.text.rpartition(".")[2] in OWN_ZONES:
-            return Verdict(False, None, f"{host.text} is a name of the gateway or of the host itself")
+            return Verdict(False, None, f"{host.text} is a name of the gateway or of the host itself", final=True)
         return self._by_rules(host, port)
 
     def decide_address(self, host: Host, port: int, address: Address) -> Verdict:
@@ -58,7 +58,7 @@ class Evaluator:
         if host.address is None:
             verdict = self.decide(host, port)
         elif host.address != address:
-            return Verdict(False, None, f"{host.text} does not resolve to another address")
+            return Verdict(False, None, f"{host.text} does not resolve to another address", final=True)
         else:
             verdict = self._by_rules(host, port)
         if not verdict.allowed:
@@ -66,7 +66,7 @@ class Evaluator:
         if host.text in _HOST_ITSELF:
             if ranges.is_loopback(address):
                 return verdict
-            return Verdict(False, None, f"{host.text} resolved to {address}, which is not loopback")
+            return Verdict(False, None, f"{host.text} resolved to {address}, which is not loopback", final=True)
         refusal, rule = self._closed(host, port, address)
         for form in inner:
             refusal = refusal or self._carried(host, port, address, form)
@@ -157,7 +157,7 @@ class Evaluator:
         if closed is None and inner not in self._own:
             return None
         what = closed.what if closed else _OWN
-        return Verdict(False, None, f"{host.text} leads to {address}, which carries {inner}, {what}")
+        return Verdict(False, None, f"{host.text} leads to {address}, which carries {inner}, {what}", final=True)
 
 
 def _opens(rule: Rule, closed: ranges.Range | None, *, own: bool) -> bool:
@@ -271,14 +271,20 @@ def _silent(layer: _Index, host: Host, port: int) -> Verdict:
 
 def _refused(layer: _Index, rule: Rule, host: Host, port: int, at: Address | None = None) -> Verdict:
     where = "" if at is None or at == host.address else f" at {at}"
-    return Verdict(False, rule, f"{_target(host, port)}{where} is denied by {_named(rule)}", layer=layer.name)
+    return Verdict(
+        False,
+        rule,
+        f"{_target(host, port)}{where} is denied by {_named(rule)}",
+        layer=layer.name,
+        address=str(at or ""),
+    )
 
 
 def _reserved(layer: _Index | None, host: Host, address: Address, closed: ranges.Range | None) -> Verdict:
     what = closed.what if closed else _OWN
     lead = f"{host.text} is" if host.address == address else f"{host.text} leads to {address},"
     reason = f"{lead} {what}, which only a rule for it opens"
-    return Verdict(False, None, reason, layer=layer.name if layer else "")
+    return Verdict(False, None, reason, layer=layer.name if layer else "", address=str(address))
 
 
 def _named(rule: Rule) -> str:

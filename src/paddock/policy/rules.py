@@ -73,7 +73,11 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`rule` is the one that decided, None for a default or a built-in reason; `layer` is who refused."""
+    """`rule` is the one that decided, None for a default or a built-in reason.
+
+    Of a refusal, `layer` says whose it is, `address` where the name led when that was the reason, and `final` that no
+    rule could allow it.
+    """
 
     allowed: bool
     rule: Rule | None
@@ -81,3 +85,5 @@ class Verdict:
     bypass: bool = False
     observed: bool = False
     layer: str = ""
+    address: str = ""
+    final: bool = False
