@@ -1,8 +1,8 @@
 """Every box's way out: its door to the gateway, its policy, its certificates, its log and its published ports.
 
 The gateway is told of a box while the box is being made, because a box proves its seal before it says that it is ready.
-A gateway that is new (the first, or one after a crash) gets every box that runs, by a new door, before anybody is served
-by it. What is decided nowhere else is decided here by one rule: when in doubt a box has no network.
+A gateway that is new (the first, or one after a crash) gets every box that runs, by a new door, before it counts as
+there. What is decided nowhere else is decided here by one rule: when in doubt a box has no network.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ import functools
 import logging
 import os
 import socket
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.errors import PaddockError, Unavailable, UserError
 from paddock.gateway import audit, certificates, client, trust
 from paddock.gateway.control import BoxNet
-from paddock import limits
+from paddock import codec, frames, limits
 from paddock.fs import notify
 from paddock.runtime import hostfacts
 from paddock.runtime.netlogs import NetLogs
-from paddock.runtime.policies import happened
+from paddock.runtime.policies import happened, of_box
 from paddock.runtime.supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from paddock.engines.base import Engine, Handle, Placement
     from paddock.gateway.client import Gateway
-    from paddock.gateway.control import Hello, HostFacts
+    from paddock.gateway.control import Hello, HostFacts, PendingAsk
     from paddock.model import BoxId, Network, Publish
     from paddock.paths import Paths
     from paddock.runtime.box import Box
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 _BACKLOG = 128
 _AT_ONCE = 16  # boxes sealed again side by side
+_DROP_S = 1.0
+_ASK_POLL_S = 0.1
+_ARRIVAL_S = 5.0
+_PRUNE_EVERY = 16  # removals
 _FACTS_EVERY_S = 5.0  # the host's addresses have no file to watch
 
 
@@ -62,7 +67,11 @@ class Networks:
         self._environ = environ
         self._facts: HostFacts | None = None
         self.supervisor = Supervisor(paths.run, paths.gateway_log, self._bring_in)
-        self._attended: set[str] = set()
+        self.recovered = asyncio.Event()  # the boxes of an earlier daemon are known
+        self._added: dict[str, Gateway] = {}  # which gateway has a box
+        self._removed = 0
+        self._attendants: Counter[str] = Counter()  # terminals at which someone may be asked, per box
+        self.editing = asyncio.Lock()  # of the user's policy file
         self._java = os.path.exists(trust.JAVA_STORE)
 
     def __repr__(self) -> str:
@@ -93,20 +102,25 @@ class Networks:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours, theirs:
             placement = self._placement(box)
+            making: asyncio.Task[Handle] | None = None
             try:
                 async with asyncio.TaskGroup() as group:  # when one fails the other is ended
                     making = group.create_task(self._engine_of(box).start(placement, ours.fileno(), listening))
                     group.create_task(self._add(box, gateway, theirs.fileno()))
-            except* (PaddockError, OSError) as failures:
+            except BaseException as error:
+                _undo(making)
                 await _drop(gateway, box.row.id)
-                raise failures.exceptions[0] from None
-            except BaseException:
-                await _drop(gateway, box.row.id)
-                raise
+                raise (error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error) from None
+        self._added[box.row.id] = gateway
         return making.result()
 
+    def held(self, box: Box) -> bool:
+        """Whether the gateway that serves has this box; asked once it counts as running, for another may have come."""
+        gateway = self.supervisor.gateway
+        return gateway is None or self._added.get(box.row.id) is gateway
+
     def _placement(self, box: Box) -> Placement:
-        ports = self.policies.evaluator(*_of(box)).localhost_ports()
+        ports = self.policies.evaluator(*of_box(box)).localhost_ports()
         return replace(box.placement, localhost_ports=ports[: limits.LOCALHOST_PORTS_MAX])
 
     def _install(self, box: Box) -> None:
@@ -133,11 +147,11 @@ class Networks:
                 BoxNet(
                     id=box.row.id,
                     name=box.name,
-                    attended=box.row.id in self._attended,
+                    attended=self._attendants[box.row.id] > 0,
                     publish=tuple(published.box_port for published in box.row.spec.network.publish),
                 ),
                 door=door,
-                policy=self.policies.of(*_of(box)),
+                policy=self.policies.of(*of_box(box)),
                 audit=halves,
                 denials=denials,
                 authority=_authority(box),
@@ -146,49 +160,62 @@ class Networks:
 
     async def left(self, box: Box) -> None:
         """A box ended: its connections and its ports go with it."""
+        self._added.pop(box.row.id, None)
         if gateway := self.supervisor.gateway:
-            await _drop(gateway, box.row.id)
+            try:
+                await asyncio.wait_for(_drop(gateway, box.row.id), _DROP_S)
+            except TimeoutError:
+                log.warning("the gateway does not let go of %s", box.name)
 
     def forget(self, box_id: str) -> None:
         """A box is removed."""
+        self._attendants.pop(box_id, None)
         self.logs.forget(box_id)
-        self._attended.discard(box_id)
+        self._removed += 1
+        if self._removed % _PRUNE_EVERY == 0:
+            self.logs.prune(self._boxes.keys())
 
     # -- a new gateway -------------------------------------------------------------------------------------------------
 
     async def _bring_in(self, gateway: Gateway, hello: Hello) -> None:
         """Give a gateway everything: what it already has from an earlier daemon it keeps, with today's policy."""
+        await self.recovered.wait()
         self._facts = hostfacts.read(self._environ)
         self.policies.set_own_addresses(self._facts.addresses)
         await gateway.set_host(self._facts)
-        running = {box_id: box for box_id, box in self._boxes.items() if box.handle is not None}
-        for stale in set(hello.boxes) - running.keys():
-            if stale not in self._boxes:  # one that is being started is told of by who starts it
-                await gateway.drop(stale)
+        for stale in set(hello.boxes) - self._running().keys():
+            await gateway.drop(stale)
         limit = asyncio.Semaphore(_AT_ONCE)
+        seen: set[str] = set()
+        while fresh := [box for box_id, box in self._running().items() if box_id not in seen]:
+            seen |= {box.row.id for box in fresh}
+            await asyncio.gather(*(self._take(box, gateway, hello, limit) for box in fresh))
 
-        async def settle(box: Box) -> None:
-            async with limit:
-                try:
-                    if box.row.id in hello.boxes:
-                        await gateway.set_policy(box.row.id, self.policies.of(*_of(box)))
-                    else:
-                        await self.seal_again(box, gateway)
-                except UserError as error:
-                    log.warning("the network of %s stays closed: %s", box.name, error)
-                except (OSError, Unavailable) as error:
-                    if gateway.ended:
-                        raise
-                    log.warning("the network of %s stays closed: %s", box.name, error)
+    def _running(self) -> dict[BoxId, Box]:
+        return {box_id: box for box_id, box in self._boxes.items() if box.handle is not None}
 
-        await asyncio.gather(*(settle(box) for box in running.values()))
+    async def _take(self, box: Box, gateway: Gateway, hello: Hello, limit: asyncio.Semaphore) -> None:
+        async with limit:
+            try:
+                if box.row.id in hello.boxes:
+                    await gateway.set_policy(box.row.id, self.policies.of(*of_box(box)))
+                    self._added[box.row.id] = gateway
+                else:
+                    await self.seal_again(box, gateway)
+            except (OSError, PaddockError) as error:
+                if gateway.ended:
+                    raise
+                log.warning("the network of %s stays closed: %s", box.name, error)
 
-    async def seal_again(self, box: Box, gateway: Gateway) -> None:
+    async def seal_again(self, box: Box, gateway: Gateway | None = None) -> None:
+        """Give a running box to a gateway that does not have it, by a new door."""
+        gateway = gateway or await self.supervisor.ready()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours, theirs:
             await self._add(box, gateway, theirs.fileno())
             reseal = functools.partial(self._engine_of(box).reseal, box.placement, ours.fileno())
             await asyncio.to_thread(reseal)
+        self._added[box.row.id] = gateway
 
     # -- changes -------------------------------------------------------------------------------------------------------
 
@@ -197,7 +224,7 @@ class Networks:
         gateway = self.supervisor.gateway
         if box.handle is None or gateway is None:
             return 0  # a box that starts, or a gateway that comes up, gets the policy of then
-        return await gateway.set_policy(box.row.id, self.policies.of(*_of(box)))
+        return await gateway.set_policy(box.row.id, self.policies.of(*of_box(box)))
 
     async def push_all(self) -> None:
         for box in list(self._boxes.values()):
@@ -228,16 +255,70 @@ class Networks:
 
     # -- asking --------------------------------------------------------------------------------------------------------
 
-    async def set_attended(self, box: Box, *, attended: bool) -> None:
-        (self._attended.add if attended else self._attended.discard)(box.row.id)
-        if (gateway := self.supervisor.gateway) and box.handle is not None:
+    def expect_attendant(self, box: Box) -> None:
+        """A command with a terminal begins: whoever sits there comes to be asked in a moment."""
+        self._attendants[box.row.id] += 1
+        asyncio.get_running_loop().call_later(_ARRIVAL_S, self._leave, box)
+
+    def _leave(self, box: Box) -> None:
+        self._attendants[box.row.id] -= 1
+        if self._attendants[box.row.id] <= 0:
+            del self._attendants[box.row.id]
+
+    async def attend(self, box: Box, terminal: socket.socket) -> None:
+        """Tell a terminal what waits for an answer, until it is closed; while it is open connections are held."""
+        terminal.setblocking(False)
+        self._attendants[box.row.id] += 1
+        try:
+            with terminal:
+                await self._tell_attended(box, attended=True)
+                await self._tell(box, terminal)
+        except OSError:
+            pass  # the terminal is gone
+        finally:
+            self._leave(box)
+            if box.row.id not in self._attendants:
+                await self._tell_attended(box, attended=False)
+
+    async def _tell_attended(self, box: Box, *, attended: bool) -> None:
+        gateway = self.supervisor.gateway
+        if gateway is None or box.handle is None:
+            return
+        with contextlib.suppress(PaddockError):
             await gateway.set_attended(box.row.id, attended=attended)
+
+    async def _tell(self, box: Box, terminal: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        told: set[str] = set()
+        closed = asyncio.Event()
+        loop.add_reader(terminal.fileno(), closed.set)  # it never says anything: readable means gone
+        try:
+            while not closed.is_set():
+                asks = await self._asks(box)
+                for ask in asks:
+                    if ask.ask not in told and ask.held:
+                        await loop.sock_sendall(terminal, frames.encode_message({"ask": codec.to_wire(ask)}))
+                gone = told - {ask.ask for ask in asks if ask.held}
+                for name in gone:
+                    await loop.sock_sendall(terminal, frames.encode_message({"settled": name}))
+                told = {ask.ask for ask in asks if ask.held}
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(closed.wait(), _ASK_POLL_S)
+        finally:
+            loop.remove_reader(terminal.fileno())
+
+    async def _asks(self, box: Box) -> list[PendingAsk]:
+        gateway = self.supervisor.gateway
+        try:
+            return [ask for ask in await gateway.pending() if ask.box == box.row.id] if gateway else []
+        except PaddockError:
+            return []
 
     def word(self, box: Box) -> str:
         """The network of a box in one word."""
         if box.handle is not None and self.supervisor.gateway is None:
             return "down"
-        return self.policies.word(*_of(box))
+        return self.policies.word(*of_box(box))
 
 
 def net_directory(box: Box) -> str:
@@ -272,10 +353,13 @@ def _listener(published: Publish) -> Iterator[socket.socket]:
         yield listener
 
 
+def _undo(making: asyncio.Task[Handle] | None) -> None:
+    """A box that was made while its gateway could not be told of it."""
+    if making is not None and making.done() and not making.cancelled() and making.exception() is None:
+        making.result().kill()
+        making.result().close()
+
+
 async def _drop(gateway: Gateway, box_id: str) -> None:
     with contextlib.suppress(PaddockError):
         await gateway.drop(box_id)
-
-
-def _of(box: Box) -> tuple[Network, str]:
-    return box.row.spec.network, box.row.spec.workspace

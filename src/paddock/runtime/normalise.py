@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock import agents, guard
 from paddock.errors import UserError
 from paddock.model import BoxRequest, BoxSpec, Mount, check_name
+from paddock.runtime.policies import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -38,6 +40,7 @@ def normalise(request: BoxRequest, *, private: tuple[str, ...], home: str, taken
         ephemeral=request.ephemeral,
         caller_path=request.caller_path,
         caller_home=home,
+        network=canonical(replace(request.network, project="")),  # the daemon reads the project's file itself
     )
 
 

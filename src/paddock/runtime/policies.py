@@ -1,8 +1,8 @@
 """Where a box's policy comes from: the organisation's file, the user's, the box's own flags and its project.
 
 A file that does not parse changes nothing: what it said last stays in force, the problem is shown, and no box starts
-while it is there. A project's file is a stranger's: it narrows freely, and what it asks for counts once its very content
-was approved. The text a box goes by is stored with the box, so that a running box never reads it again.
+while it is there. A project's file is a stranger's: it narrows freely, and what it asks for counts once its content was
+approved. The text a box goes by is stored with the box, so that a running box never reads it again.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from paddock.policy import Address, Policy, Rule, Verdict
     from paddock.runtime.approvals import Approvals
+    from paddock.runtime.box import Box
 
 log = logging.getLogger(__name__)
 _CACHED = 128  # boxes made alike share a policy and its index
@@ -172,8 +173,8 @@ class Policies:
     def take_project(self, network: Network, workspace: str) -> Network:
         """For a box that is made or starts anew: the project file's text, if the box may go by it.
 
-        A box that had none takes any: without approval it can only narrow. One that had another keeps that until the new
-        one is approved, since the box itself may have written it to be rid of the old one.
+        A box that had none takes any: without approval it can only narrow. One that had another keeps that until the
+        new one is approved, since the box itself may have written it to be rid of the old one.
         """
         text = _project_text(workspace)
         if text == network.project:
@@ -252,6 +253,11 @@ class Policies:
         host, port = parse_authority(target, _HTTPS)
         verdict = self.evaluator(network, workspace).decide(host, port)
         return verdict_info(verdict, host.text, port, name)
+
+
+def of_box(box: Box) -> tuple[Network, str]:
+    """What a box's policy is made of."""
+    return box.row.spec.network, box.row.spec.workspace
 
 
 def verdict_info(verdict: Verdict, host: str, port: int, box: str) -> VerdictInfo:

@@ -50,6 +50,10 @@ class Supervisor:
         """The one that serves now."""
         return self._gateway if self._gateway is not None and not self._gateway.ended else None
 
+    @property
+    def pid(self) -> int | None:
+        return self.gateway.pid if self.gateway else None
+
     async def ready(self) -> Gateway:
         """The gateway, once it serves; Unavailable when there is none for so long that something is broken."""
         deadline = asyncio.get_running_loop().time() + GATEWAY_START_S
