@@ -13,9 +13,8 @@ from paddock.errors import UserError
 if TYPE_CHECKING:
     import argparse
 
-    from paddock.model import PendingInfo
-
     from paddock.client._sync.policies import Decision
+    from paddock.model import PendingInfo
 
 _DECISIONS: dict[str, Decision] = {"once": "once", "for_box": "box", "always": "always", "no": "no"}
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from paddock import codec, text
 from paddock.cli import networds
+from paddock.cli.main import say_open
 from paddock.client import Paddock
 from paddock.errors import UserError
 from paddock.model import Network, NetworkRule
@@ -19,14 +20,6 @@ if TYPE_CHECKING:
 
 _DENIED = 77
 _LINE_CHARS = 600
-
-
-def say_open(network: str) -> None:
-    """Observe mode lets everything through to learn what is used: nobody may overlook that."""
-    if network == "observe":
-        from paddock.cli.main import warn
-
-        warn("OBSERVE MODE IS OPEN: this box reaches every public host; rules only write down what they would refuse")
 
 
 def proxy(options: argparse.Namespace) -> int:

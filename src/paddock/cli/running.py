@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from paddock.cli import environment, networds, outcome, terminal
 from paddock.cli import options as words
 from paddock.cli.attach import Detached, Running
-from paddock.cli.main import warn
+from paddock.cli.main import say_open, warn
 from paddock.client import Paddock
 from paddock.errors import PaddockError, UserError
 from paddock.model import Enforcement, ExecSpec, Network, TtySize
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from paddock.cli.prompting import Prompts
     from paddock.client import Box, Command
     from paddock.model import BoxInfo, BoxRequest, LimitReport
 
@@ -198,11 +199,21 @@ def create(options: argparse.Namespace) -> int:
 
 def _running(paddock: Paddock, command: Command) -> Running:
     box = (command.box.id, command.box.name)
-    return Running(lambda verb, args: paddock.call(verb, **args), box, command.channel)
+    return Running(lambda verb, args: paddock.call(verb, **args), box, command.channel, _prompts(paddock, command.box))
+
+
+def _prompts(paddock: Paddock, box: BoxInfo) -> Prompts | None:
+    """Without a terminal nobody can be asked: the box's connections are refused, and `policy pending` lists them."""
+    if box.network != "ask" or not terminal.is_terminal():
+        return None
+    from paddock.cli.prompting import Prompts
+
+    return Prompts(paddock.attend(box.id), paddock.policy.answer)
 
 
 def _announce(box: BoxInfo, options: argparse.Namespace) -> None:
-    """The tier in one word, where a person is looking."""
+    """The tier in one word, where a person is looking; that a box is open is said to everybody."""
+    say_open(box.network)
     if not options.quiet and os.isatty(2):
         print(f"paddock: {box.engine.value} box {box.name}, network: {box.network}", file=sys.stderr)
 

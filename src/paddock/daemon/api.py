@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from paddock import codec
 from paddock._version import VERSION
+from paddock.daemon import network_api
+from paddock.daemon.answer import Answer, Nothing
 from paddock.errors import UserError
 from paddock.model import BoxRequest, ExecSpec, Limits
 from paddock.runtime import commands
@@ -20,21 +22,7 @@ if TYPE_CHECKING:
     from paddock.runtime import Runtime
     from paddock.runtime.box import Box
 
-    Verb = Callable[[Runtime, Any], Awaitable["Answer"]]  # Any: the dataclass beside it in VERBS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """`items` may be long and are sent in several messages; descriptors travel with the last one."""
-
-    result: object = None
-    items: tuple[object, ...] | None = None
-    fds: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nothing:
-    pass
+    Verb = Callable[[Runtime, Any], Awaitable[Answer]]  # Any: the dataclass beside it in VERBS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,6 +248,7 @@ VERBS: dict[str, tuple[type, Verb]] = {
     "logs": (Logs, _logs),
     "ending": (Named, _ending),
     "killed": (Named, _killed),
+    **network_api.VERBS,
 }
 
 

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from paddock import codec
-from paddock.daemon.answer import Answer
+from paddock.daemon.answer import Answer, Nothing
 from paddock.model import Network, NetworkRule
 from paddock.runtime import rulings
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from paddock.runtime import Runtime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaybeNamed:
-    box: str = ""
+    box: str  # empty: every new box, or all boxes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +32,7 @@ class Change:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     target: str
-    box: str = ""
+    box: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,7 @@ class UserRules:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveRules:
     patterns: tuple[str, ...]
-    box: str = ""
+    box: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +54,8 @@ class Decide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    box: str = ""
-    format: Literal["paddock", "docker", "agent-sandbox"] = "paddock"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nothing:
-    pass
+    box: str
+    format: Literal["paddock", "docker", "agent-sandbox"]
 
 
 async def network(runtime: Runtime, args: Change) -> Answer:
@@ -73,7 +70,7 @@ async def network_logs(runtime: Runtime, args: MaybeNamed) -> Answer:
 async def attend(runtime: Runtime, args: MaybeNamed) -> Answer:
     box = runtime.find(args.box)
     ours, theirs = socket.socketpair()
-    runtime.later(rulings.networks(runtime).attend(box, ours), f"ask about {box.name}")
+    runtime.later(rulings.networks(runtime).attendance.attend(box, ours), f"ask about {box.name}")
     return Answer(fds=(theirs.detach(),))
 
 
@@ -113,3 +110,20 @@ async def policy_approve(runtime: Runtime, args: MaybeNamed) -> Answer:
 async def policy_export(runtime: Runtime, args: Export) -> Answer:
     text, notes = rulings.export(runtime, args.box, args.format)
     return Answer(result={"text": text, "notes": list(notes)})
+
+
+# Any: the dataclass beside each verb.
+VERBS: dict[str, tuple[type, Callable[[Runtime, Any], Awaitable[Answer]]]] = {
+    "network": (Change, network),
+    "network_logs": (MaybeNamed, network_logs),
+    "attend": (MaybeNamed, attend),
+    "policy_show": (MaybeNamed, policy_show),
+    "policy_check": (Check, policy_check),
+    "policy_user": (UserRules, policy_user),
+    "policy_rm": (RemoveRules, policy_rm),
+    "policy_suggest": (MaybeNamed, policy_suggest),
+    "policy_pending": (Nothing, policy_pending),
+    "policy_answer": (Decide, policy_answer),
+    "policy_approve": (MaybeNamed, policy_approve),
+    "policy_export": (Export, policy_export),
+}

@@ -29,7 +29,7 @@ from paddock.model import (
 )
 from paddock.runtime import commands, journals, records, threads
 from paddock.runtime.box import Box, Ending
-from paddock.runtime.normalise import normalise
+from paddock.runtime.normalise import normalise, require_same_shape
 from paddock.runtime.policies import merge
 from paddock.store import JobRow, Store, new_row, now
 
@@ -208,28 +208,14 @@ class Runtime:
                 hint=f"use that name, or remove it first: `paddock rm {existing.name}`",
                 code="exists",
             )
-        self._require_same_shape(existing, request)
+        anonymous = replace(request, name="")
+        wanted = normalise(anonymous, private=self.paths.private, home=self._home, taken=self._taken())
+        require_same_shape(existing.row.spec, request, wanted)
         if request.env:
             await self.set_env(existing.name, request.env, ())
         if request.network != Network():
             await self.set_network(existing, lambda network: merge(network, request.network))
         return existing, False
-
-    def _require_same_shape(self, box: Box, request: BoxRequest) -> None:
-        spec = box.row.spec
-        anonymous = replace(request, name="")
-        wanted = normalise(anonymous, private=self.paths.private, home=self._home, taken=self._taken())
-        ports = request.network.publish
-        for key in ("engine", "mounts", "limits", "ports"):
-            asked = ports if key == "ports" else getattr(request, key)
-            default = () if key == "ports" else getattr(BoxRequest(workspace=request.workspace), key)
-            has = spec.network.publish if key == "ports" else getattr(spec, key)
-            if asked != default and (ports if key == "ports" else getattr(wanted, key)) != has:
-                raise UserError(
-                    f"the box {spec.name!r} exists with other {key}",
-                    hint=f"recreate it: `paddock rm {spec.name}`, then run again",
-                    code="different",
-                )
 
     async def remove(self, name: str, *, force: bool) -> None:
         await self._remove(self.find(name), force=force)
@@ -457,6 +443,7 @@ class Runtime:
         try:
             spec = replace(spec, main=True, timeout_s=spec.timeout_s or box.row.spec.limits.wall_s)
             message = self._start_message(box, spec, job)
+            self._expect_answers(box, spec)
             async with box.lock:
                 channel = await self._start_with(box, message)
         except BaseException:
@@ -490,6 +477,7 @@ class Runtime:
     async def exec(self, box: Box, spec: ExecSpec) -> tuple[str, socket.socket]:
         """Start a command and hand back its channel; init's answer is the first thing on it."""
         commands.check_user(spec.user)
+        self._expect_answers(box, spec)
         await self.start(box)
         self.watch.set_active(box.row.id, active=True)
         job = commands.new_job_id()
@@ -506,6 +494,12 @@ class Runtime:
             channel.close()
             raise
         return job, channel
+
+    def _expect_answers(self, box: Box, spec: ExecSpec) -> None:
+        """Someone who runs a command at a terminal can be asked about its connections, from the first one on."""
+        if self.network is not None and spec.tty is not None:
+            self.network.attendance.arriving(box)
+            self.later(self.network.attendance.await_arrival(box), f"await who answers for {box.name}")
 
     async def _send_start(self, box: Box, job: str, channel: socket.socket, message: Message, fds: list[int]) -> None:
         try:

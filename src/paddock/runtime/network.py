@@ -14,16 +14,16 @@ import functools
 import logging
 import os
 import socket
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from paddock import limits
 from paddock.errors import PaddockError, Unavailable, UserError
+from paddock.fs import notify
 from paddock.gateway import audit, certificates, client, trust
 from paddock.gateway.control import BoxNet
-from paddock import codec, frames, limits
-from paddock.fs import notify
 from paddock.runtime import hostfacts
+from paddock.runtime.attendance import Attendance
 from paddock.runtime.netlogs import NetLogs
 from paddock.runtime.policies import happened, of_box
 from paddock.runtime.supervisor import Supervisor
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from paddock.engines.base import Engine, Handle, Placement
     from paddock.gateway.client import Gateway
-    from paddock.gateway.control import Hello, HostFacts, PendingAsk
-    from paddock.model import BoxId, Network, Publish
+    from paddock.gateway.control import Hello, HostFacts
+    from paddock.model import BoxId, Publish
     from paddock.paths import Paths
     from paddock.runtime.box import Box
     from paddock.runtime.policies import Policies
@@ -43,8 +43,6 @@ log = logging.getLogger(__name__)
 _BACKLOG = 128
 _AT_ONCE = 16  # boxes sealed again side by side
 _DROP_S = 1.0
-_ASK_POLL_S = 0.1
-_ARRIVAL_S = 5.0
 _PRUNE_EVERY = 16  # removals
 _FACTS_EVERY_S = 5.0  # the host's addresses have no file to watch
 
@@ -70,7 +68,7 @@ class Networks:
         self.recovered = asyncio.Event()  # the boxes of an earlier daemon are known
         self._added: dict[str, Gateway] = {}  # which gateway has a box
         self._removed = 0
-        self._attendants: Counter[str] = Counter()  # terminals at which someone may be asked, per box
+        self.attendance = Attendance(self.supervisor)
         self.editing = asyncio.Lock()  # of the user's policy file
         self._java = os.path.exists(trust.JAVA_STORE)
 
@@ -83,6 +81,11 @@ class Networks:
             group.create_task(self.supervisor.run(), name="gateway")
             group.create_task(self._watch_host(), name="host facts")
             group.create_task(self._watch_files(), name="policy files")
+
+    def close(self) -> None:
+        """Let go; the gateway goes on."""
+        self.supervisor.close()
+        self.policies.close()
 
     # -- start and end of a box ----------------------------------------------------------------------------------------
 
@@ -103,14 +106,18 @@ class Networks:
         with ours, theirs:
             placement = self._placement(box)
             making: asyncio.Task[Handle] | None = None
+            well = False
             try:
                 async with asyncio.TaskGroup() as group:  # when one fails the other is ended
                     making = group.create_task(self._engine_of(box).start(placement, ours.fileno(), listening))
                     group.create_task(self._add(box, gateway, theirs.fileno()))
-            except BaseException as error:
-                _undo(making)
-                await _drop(gateway, box.row.id)
-                raise (error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error) from None
+                well = True
+            except BaseExceptionGroup as failures:
+                raise failures.exceptions[0] from None
+            finally:
+                if not well:
+                    _undo(making)
+                    await _drop(gateway, box.row.id)
         self._added[box.row.id] = gateway
         return making.result()
 
@@ -147,7 +154,7 @@ class Networks:
                 BoxNet(
                     id=box.row.id,
                     name=box.name,
-                    attended=self._attendants[box.row.id] > 0,
+                    attended=self.attendance.someone(box.row.id),
                     publish=tuple(published.box_port for published in box.row.spec.network.publish),
                 ),
                 door=door,
@@ -169,7 +176,6 @@ class Networks:
 
     def forget(self, box_id: str) -> None:
         """A box is removed."""
-        self._attendants.pop(box_id, None)
         self.logs.forget(box_id)
         self._removed += 1
         if self._removed % _PRUNE_EVERY == 0:
@@ -253,66 +259,7 @@ class Networks:
                 self.policies.set_own_addresses(facts.addresses)
                 self._facts = facts
 
-    # -- asking --------------------------------------------------------------------------------------------------------
-
-    def expect_attendant(self, box: Box) -> None:
-        """A command with a terminal begins: whoever sits there comes to be asked in a moment."""
-        self._attendants[box.row.id] += 1
-        asyncio.get_running_loop().call_later(_ARRIVAL_S, self._leave, box)
-
-    def _leave(self, box: Box) -> None:
-        self._attendants[box.row.id] -= 1
-        if self._attendants[box.row.id] <= 0:
-            del self._attendants[box.row.id]
-
-    async def attend(self, box: Box, terminal: socket.socket) -> None:
-        """Tell a terminal what waits for an answer, until it is closed; while it is open connections are held."""
-        terminal.setblocking(False)
-        self._attendants[box.row.id] += 1
-        try:
-            with terminal:
-                await self._tell_attended(box, attended=True)
-                await self._tell(box, terminal)
-        except OSError:
-            pass  # the terminal is gone
-        finally:
-            self._leave(box)
-            if box.row.id not in self._attendants:
-                await self._tell_attended(box, attended=False)
-
-    async def _tell_attended(self, box: Box, *, attended: bool) -> None:
-        gateway = self.supervisor.gateway
-        if gateway is None or box.handle is None:
-            return
-        with contextlib.suppress(PaddockError):
-            await gateway.set_attended(box.row.id, attended=attended)
-
-    async def _tell(self, box: Box, terminal: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        told: set[str] = set()
-        closed = asyncio.Event()
-        loop.add_reader(terminal.fileno(), closed.set)  # it never says anything: readable means gone
-        try:
-            while not closed.is_set():
-                asks = await self._asks(box)
-                for ask in asks:
-                    if ask.ask not in told and ask.held:
-                        await loop.sock_sendall(terminal, frames.encode_message({"ask": codec.to_wire(ask)}))
-                gone = told - {ask.ask for ask in asks if ask.held}
-                for name in gone:
-                    await loop.sock_sendall(terminal, frames.encode_message({"settled": name}))
-                told = {ask.ask for ask in asks if ask.held}
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(closed.wait(), _ASK_POLL_S)
-        finally:
-            loop.remove_reader(terminal.fileno())
-
-    async def _asks(self, box: Box) -> list[PendingAsk]:
-        gateway = self.supervisor.gateway
-        try:
-            return [ask for ask in await gateway.pending() if ask.box == box.row.id] if gateway else []
-        except PaddockError:
-            return []
+    # -- showing -------------------------------------------------------------------------------------------------------
 
     def word(self, box: Box) -> str:
         """The network of a box in one word."""

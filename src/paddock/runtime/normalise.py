@@ -44,6 +44,24 @@ def normalise(request: BoxRequest, *, private: tuple[str, ...], home: str, taken
     )
 
 
+def require_same_shape(spec: BoxSpec, request: BoxRequest, wanted: BoxSpec) -> None:
+    """What was asked for, where anything was, must be what the box has; `wanted` is what the request would become."""
+    plain = BoxRequest(workspace=request.workspace)
+    for key in ("engine", "mounts", "limits"):
+        if getattr(request, key) != getattr(plain, key) and getattr(wanted, key) != getattr(spec, key):
+            raise _different(spec, key)
+    if request.network.publish and wanted.network.publish != spec.network.publish:
+        raise _different(spec, "ports")
+
+
+def _different(spec: BoxSpec, what: str) -> UserError:
+    return UserError(
+        f"the box {spec.name!r} exists with other {what}",
+        hint=f"recreate it: `paddock rm {spec.name}`, then run again",
+        code="different",
+    )
+
+
 def _mount(mount: Mount, private: tuple[str, ...], home: str) -> Mount:
     source = guard.check_source(mount.source, home=home, state_dirs=private, what="mount")
     target = guard.check_target(mount.target or source)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from paddock.errors import UserError
 from paddock.fs import notify
 from paddock.limits import POLICY_FILE_BYTES
-from paddock.model import LayerInfo, Network, NetworkRule, PolicyInfo, RuleInfo, SourceInfo, VerdictInfo
+from paddock.model import LayerInfo, Network, PolicyInfo, RuleInfo, SourceInfo, VerdictInfo
 from paddock.policy import (
     Action,
     Default,
@@ -332,21 +332,6 @@ def without(network: Network, patterns: tuple[str, ...]) -> Network:
 
 def no_rule(pattern: str) -> UserError:
     return UserError(f"there is no rule {pattern!r}", hint="`paddock policy show` lists the rules", code="no-rule")
-
-
-def network_of(said: Statement) -> Network:
-    """A statement of any source as flags of a box."""
-    rules = [
-        *(NetworkRule(action="allow", pattern=text) for text in said.allow),
-        *(NetworkRule(action="deny", pattern=text) for text in said.deny),
-        *(NetworkRule(action="allow", pattern=text, bypass=True) for text in said.bypass),
-    ]
-    return Network(
-        default=said.default.value if said.default else "",
-        on_deny=said.on_deny.value if said.on_deny else "",
-        presets=said.presets,
-        rules=tuple(rules),
-    )
 
 
 def parse_project(text: str, workspace: str) -> Statement | None:

@@ -13,18 +13,17 @@ from paddock import fs
 from paddock.errors import Unavailable, UserError
 from paddock.gateway import records
 from paddock.gateway.records import Decision, Event
-from paddock.model import Network, NetworkLog, NetworkRule, PendingInfo
+from paddock.model import BoxId, Network, NetworkLog, NetworkRule, PendingInfo
 from paddock.policy import Host, edit, explain, foreign
 from paddock.policy.suggest import Refused
 from paddock.policy.suggest import suggest as suggestions
 from paddock.runtime.policies import merge, no_rule, of_box, without
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from paddock.model import PolicyInfo, VerdictInfo
     from paddock.policy import Layer
-    from paddock.runtime.box import Box
     from paddock.runtime.core import Runtime
     from paddock.runtime.network import Networks
 
@@ -63,7 +62,7 @@ def check(runtime: Runtime, name: str, target: str) -> VerdictInfo:
 def logs(runtime: Runtime, name: str) -> list[NetworkLog]:
     """Of one box, by its name even after it is gone, or of all."""
     kept = networks(runtime).logs
-    living = {box.row.id: box.name for box in runtime.boxes.values()}
+    living: dict[str, str] = {box.row.id: box.name for box in runtime.boxes.values()}
     if name in living.values() or name in living:
         box = runtime.find(name)
         return [NetworkLog(box=box.name, id=box.row.id, paths=kept.paths(box.row.id))]
@@ -146,7 +145,7 @@ async def pending(runtime: Runtime) -> list[PendingInfo]:
     waiting = [
         PendingInfo(
             id=ask.ask,
-            box=names.get(_id(ask.box), ask.box),
+            box=names.get(BoxId(ask.box), ask.box),
             kind="connection",
             host=ask.host,
             port=ask.port,
@@ -208,13 +207,9 @@ def export(runtime: Runtime, name: str, layout: Layout) -> tuple[str, tuple[str,
     network, workspace = of_box(runtime.find(name)) if name else (Network(), "")
     *others, layer = policies.of(network, workspace).layers
     notes = tuple(f"the {other.name} policy holds as well and is not exported" for other in others)
-    match layout:
-        case "paddock":
-            return _toml(layer), notes
-        case "docker":
-            made = foreign.write_docker(layer)
-        case "agent-sandbox":
-            made = foreign.write_agent_sandbox(layer)
+    if layout == "paddock":
+        return _toml(layer), notes
+    made = foreign.write_docker(layer) if layout == "docker" else foreign.write_agent_sandbox(layer)
     return made.text, (*notes, *made.notes)
 
 
@@ -227,7 +222,3 @@ def _toml(layer: Layer) -> str:
         if patterns:
             lines += [f"{key} = [", *(f"    {json.dumps(pattern)}," for pattern in dict.fromkeys(patterns)), "]"]
     return "\n".join(lines) + "\n"
-
-
-def _id(box: str) -> str:
-    return box

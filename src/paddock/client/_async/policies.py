@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from paddock import codec
-from paddock.client.answers import expect_list
+from paddock.client.answers import expect_list, expect_object
 from paddock.model import Network, NetworkLog, PendingInfo, PolicyInfo, VerdictInfo
 
 if TYPE_CHECKING:
@@ -62,13 +62,10 @@ class AsyncPolicies:
         """Accept what the box's project file asks for, as it is now; returns that."""
         return [str(pattern) for pattern in expect_list(await self._daemon.call("policy_approve", box=box))]
 
-    async def export(self, box: str = "", layout: str = "paddock") -> str:
-        return str(await self._daemon.call("policy_export", box=box, format=layout))
-
-    async def import_(self, content: str, name: str, *, box: str = "", layout: str = "") -> list[str]:
-        """Add the rules of a foreign file; returns them as lines."""
-        args = {"content": content, "name": name, "box": box, "format": layout}
-        return [str(line) for line in expect_list(await self._daemon.call("policy_import", **args))]
+    async def export(self, box: str = "", layout: str = "paddock") -> tuple[str, list[str]]:
+        """The rules as a file of `paddock`, `docker` or `agent-sandbox`, and what could not be said in it."""
+        answer = expect_object(await self._daemon.call("policy_export", box=box, format=layout))
+        return str(answer.get("text")), [str(note) for note in expect_list(answer.get("notes"))]
 
     async def logs(self, box: str = "") -> list[NetworkLog]:
         """The files with every decision about a box, or about all; `paddock.gateway.audit` reads them."""
