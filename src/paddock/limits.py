@@ -104,17 +104,19 @@ FLOW_PIPES_MAX = 256  # of all flows; the kernel lets an ordinary user have 64 M
 FLOW_TURN_BYTES = 1 * MIB  # one flow moves at a time, then the others
 FLOW_IDLE_S = 4 * 3600.0  # without a byte either way; pools of database connections and shells stay idle for long
 FLOW_HALF_CLOSED_S = 600.0  # the same when one side has ended
+FLOW_HAND_BACK_S = 30.0  # how long a server may go on answering before the client goes to another one
 FLOW_SWEEP_S = 15.0
 FLOWS_PER_BOX = 1024
 INTAKES_PER_BOX = 256  # connections of which it is not yet known what they are: the kernel keeps 1024 more waiting
 INTAKE_FIRST_S = 60.0  # browsers open connections ahead of need
 INTAKE_SNIFF_S = 0.2  # on other ports than 80 and 443: a denied client that waits for the server to begin gets a reset
 INTAKE_STALL_S = 10.0  # between two pieces of the first message
+INTAKE_TOTAL_S = 180.0  # for all of it, waiting for a person included
 INTAKE_LINGER_S = 2.0  # after a refusal, so that it is read before the connection is gone
-PROXY_HEAD_BYTES = 64 * KIB
 DESCRIPTORS_KEPT = 256  # of the process, for what is not a flow
 QUERIES_PER_BOX_S = 1000  # for names; beyond it they are dropped
 QUERY_BURST = 4000
+TLS_REFUSALS_PER_BOX_S = 50  # each costs a signature or two; beyond it an alert has to do
 NAME_TTL_S = 5  # what a box may remember an answer for
 
 # -- gateway: the box's door -------------------------------------------------------------------------------------------
