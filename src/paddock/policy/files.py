@@ -85,7 +85,7 @@ class _Reader:
         try:
             self.data: dict[str, object] = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise self._bad(_line(str(error)), neutralise(str(error)), "it is no TOML") from error
+            raise self._bad(_line(str(error), text), neutralise(str(error)), "it is no TOML") from error
         except RecursionError:
             raise self._bad(1, "too deeply nested", "lists of words are all it needs") from None
         self._text = text
@@ -134,16 +134,14 @@ class _Reader:
         return tuple(value)
 
     def fail(self, at: Path, message: str, hint: str, code: str = "bad-policy") -> NoReturn:
-        spots = positions(self._text)
-        while at and at not in spots:
-            at = at[:-1]
-        raise self._bad(spots[at].line if at else 1, message, hint, code)
+        lines = [spot.line for path, spot in positions(self._text).items() if path[: len(at)] == at]
+        raise self._bad(min(lines, default=1), message, hint, code)
 
     def _bad(self, line: int, message: str, hint: str, code: str = "bad-policy") -> UserError:
         return UserError(f"{self._path}:{line}: {message}", hint=hint, code=code)
 
 
-def _line(message: str) -> int:
-    """tomllib says `... (at line 3, column 5)`."""
+def _line(message: str, text: str) -> int:
+    """tomllib says `... (at line 3, column 5)` or `... (at end of document)`."""
     digits = message.rpartition("(at line ")[2].partition(",")[0]
-    return int(digits) if digits.isdecimal() else 1
+    return int(digits) if digits.isdecimal() else len(text.splitlines()) or 1

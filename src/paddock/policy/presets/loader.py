@@ -1,8 +1,8 @@
 """Reads presets. Keys: `description`; `domains`, each allowed with all below it at `ports` (443 unless said); `allow`
 and `deny` with patterns; `include` for the presets a preset consists of.
 
-Registries of packages stand there as domains, never as single hosts: they move between hosts of their domain. A preset is
-part of the program, so it is checked as strictly as a user's file, and by a test for all of them.
+Registries of packages stand there as domains, never as single hosts: they move between hosts of their domain. A preset
+is part of the program, so it is checked as strictly as a user's file, and by a test for all of them.
 """
 
 from __future__ import annotations
