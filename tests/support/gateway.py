@@ -1,4 +1,4 @@
-"""A gateway of a few lines for tests of sealed boxes: it holds the other end of a door and answers as the real one does.
+"""A gateway of a few lines for tests of sealed boxes: it holds the other end of a door and answers as the real one.
 
 Every name means the refusal address unless the test allowed it; every connection is reset unless its name is allowed,
 and then it is served here, with `serve`. What it saw is kept.
