@@ -54,6 +54,17 @@ SHM_BYTES = 256 * MIB  # or half the box's memory; browsers and test runners fai
 TMPFS_ENTRIES = 65536  # a name costs kernel memory that no size counts
 RUN_BYTES = 16 * MIB
 
+# -- the sealed network (docs/process-engine.md) -----------------------------------------------------------------------
+SEAL_TCP_PORT = 61001  # in every box: where all TCP that leaves its loopback ends
+SEAL_DNS_PORT = 61053  # and where every question for a name ends
+GATEWAY_ADDRESS = "198.18.0.1"  # gateway.paddock; RFC 2544 gives 198.18.0.0/15 to benchmarks, so nobody routes it
+REFUSAL_ADDRESS = "198.18.0.2"  # what every denied name means
+SYNTHETIC_FIRST, SYNTHETIC_LAST = "198.18.1.0", "198.19.255.255"  # what permitted names mean, box by box
+PROXY_PORT = 3128
+SEAL_CHECK_S = 5.0  # the gateway answers in a millisecond; a box that hears nothing does not start
+LOCALHOST_PORTS_MAX = 64  # per box, two listeners each: they go to the gateway in one message of 253 descriptors
+DOOR_MESSAGE_BYTES = 4 * KIB
+
 # -- journals ----------------------------------------------------------------------------------------------------------
 JOURNAL_BYTES = 64 * MIB  # per job, in two halves: the older one is dropped when the newer is full
 JOBS_KEPT_PER_BOX = 64

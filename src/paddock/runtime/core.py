@@ -273,7 +273,7 @@ class Runtime:
 
     async def _start_now(self, box: Box, listening: Callable[[], None] | None) -> None:
         try:
-            handle = await self.engine(box).start(box.placement, listening)
+            handle = await self.engine(box).start(box.placement, listening=listening)
         except PaddockError as error:
             await self._note(box, BoxState.FAILED, error.message)
             raise
