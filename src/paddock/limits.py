@@ -27,6 +27,7 @@ RESOLVE_ATTEMPT_S = 2.0  # for one of them to answer
 RESOLVE_TTL_DEFAULT = 300  # seconds an answer is kept at most, whatever it says
 RESOLVE_CACHE_ENTRIES = 4096
 RESOLVE_ADDRESSES_MAX = 32  # of one name
+RESOLVE_LOOKUPS_MAX = 512  # under way at once, for all boxes
 DIAL_TIMEOUT_S = 10.0
 DIAL_STAGGER_S = 0.25  # before the next address is tried beside the last (RFC 8305)
 UPSTREAM_TIMEOUT_S = 15.0  # for the user's own proxy to make a connection
