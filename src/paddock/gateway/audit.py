@@ -120,16 +120,15 @@ class Audit:
         return True
 
     def _resume(self) -> tuple[int, int, int]:
-        """Go on where the last writer ended; a line it did not finish becomes one that is no record."""
-        segments = [header(fd)[0] for fd in self._fds]
-        if segments == [-1, -1]:
-            return -1, 1, self._half_bytes  # full, so that the first record begins half 0
-        half = segments.index(max(segments))
-        fd = self._fds[half]
-        size = os.fstat(fd).st_size
-        if os.pread(fd, 1, size - 1) != b"\n":
-            size += os.write(fd, b"\n")
-        return segments[half], half, size
+        """Go on where the last writer ended."""
+        try:
+            segments = [header(fd)[0] for fd in self._fds]
+            half = segments.index(max(segments))
+            if segments[half] >= 0:
+                return segments[half], half, _cut_torn(self._fds[half])
+        except OSError:
+            pass  # the first record will meet it too, and be counted
+        return -1, 1, self._half_bytes  # as if full, so that the first record begins half 0
 
 
 class Denials:
@@ -142,6 +141,10 @@ class Denials:
         self._fd = fd
         self._limit_bytes = limit_bytes
         self._clock = clock
+        try:
+            _cut_torn(fd)
+        except OSError:
+            pass  # as in _resume
 
     def __repr__(self) -> str:
         return f"<Denials fd {self._fd}>"
@@ -175,4 +178,17 @@ class Denials:
         half = self._limit_bytes // 2
         kept = os.pread(self._fd, half, max(size - half, 0)).partition(b"\n")[2]
         os.ftruncate(self._fd, 0)
-        return os.write(self._fd, kept)
+        if os.write(self._fd, kept) != len(kept):
+            os.ftruncate(self._fd, 0)
+            return 0
+        return len(kept)
+
+
+def _cut_torn(fd: int) -> int:
+    """Take away a last line that its writer did not finish; the size that is left."""
+    size = os.fstat(fd).st_size
+    start = max(size - limits.AUDIT_LINE_BYTES, 0)
+    whole = start + os.pread(fd, limits.AUDIT_LINE_BYTES, start).rfind(b"\n") + 1
+    if whole != size:
+        os.ftruncate(fd, whole)
+    return whole
