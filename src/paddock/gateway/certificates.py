@@ -45,7 +45,7 @@ _SIGN = der.bits(b"\x80", 7)  # digitalSignature
 _TRUE = der.value(der.BOOLEAN, b"\xff")
 _POINT_BYTES = 65  # an uncompressed point of P-256
 _P256 = der.sequence(der.oid("1.2.840.10045.2.1"), der.oid("1.2.840.10045.3.1.7"))
-_PEM = rb"-----BEGIN ([A-Z0-9 ]{1,40})-----\s+([A-Za-z0-9+/=\s]*?)-----END \1-----"
+_PEM = rb"-----BEGIN ([A-Z0-9 ]{1,40})-----\r?\n([A-Za-z0-9+/=\s]*?)-----END \1-----"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,6 @@ from ctypes import POINTER, byref, c_char_p, c_int, c_long, c_size_t, c_void_p
 
 from paddock.errors import Unavailable
 
-_NAMES = ("libcrypto.so.3", "libcrypto.so.1.1")
 _EC = 408  # EVP_PKEY_EC
 _PRIME256V1 = 415  # NID_X9_62_prime256v1
 _PARAMGEN_OR_KEYGEN = 1 << 1 | 1 << 2
@@ -135,8 +134,12 @@ def _candidates() -> list[str | None]:
     import _ssl
 
     own = getattr(_ssl, "__file__", None)  # absent where the module is part of the interpreter
-    names = [name for name in _NAMES if name.endswith(f".{ssl.OPENSSL_VERSION_INFO[0]}")] or _NAMES[1:]
-    return [*([own] if own else []), None, *names]
+    return [*([own] if own else []), None, *_names()]
+
+
+def _names() -> list[str]:
+    major = ssl.OPENSSL_VERSION_INFO[0]
+    return [f"libcrypto.so.{major}" if major >= 3 else "libcrypto.so.1.1"]
 
 
 def _failed(lib: ctypes.CDLL, what: str) -> Unavailable:
