@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import ssl
 import subprocess
+import sys
 import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from paddock.errors import Unavailable
 from paddock.gateway import certificates, libcrypto
 from paddock.gateway.certificates import Authority, Leaves, from_pem, make_authority, to_pem
 from paddock.policy import Host
+from tests.style.source import ROOT
 from tests.support.programs import program
 
 if TYPE_CHECKING:
@@ -232,6 +234,41 @@ def test_without_the_library_leaves_are_unavailable(
     with pytest.raises(Unavailable):
         leaves.context(Host.parse("example.com"))
     assert not certificates.prepare(os.fspath(tmp_path))
+
+
+JAILED = """
+import encodings.idna  # the client of this test wants it
+import os, ssl, sys
+sys.path.insert(0, "src")
+from paddock.gateway import certificates
+from paddock.gateway.refusal import TlsRefusal
+from paddock.policy import Host
+authority = certificates.make_authority("box")
+assert certificates.prepare(sys.argv[1])
+os.chroot(sys.argv[1])
+os.chdir("/")
+assert os.listdir("/") == []
+context = certificates.Leaves(authority, "/").context(Host.parse("example.com"))
+client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+client.load_verify_locations(cadata=authority.certificate_pem.decode())
+incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+tls = client.wrap_bio(incoming, outgoing, server_hostname="example.com")
+refusal = TlsRefusal(context, "no rule allows it")
+for act in (tls.do_handshake, tls.do_handshake, lambda: tls.write(b"GET / HTTP/1.1\\r\\n\\r\\n")):
+    try:
+        act()
+    except ssl.SSLWantReadError:
+        pass
+    incoming.write(refusal.feed(outgoing.read()))
+print(tls.read().decode())
+"""
+
+
+def test_refusals_work_in_a_jail_without_any_file(tmp_path: Path) -> None:
+    unshare = program("unshare")
+    argv = [unshare, "--user", "--map-root-user", sys.executable, "-c", JAILED, os.fspath(tmp_path)]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
+    assert done.stdout.endswith("no rule allows it\n"), done.stderr
 
 
 @given(st.sampled_from(["CERTIFICATE", "EC PRIVATE KEY"]), st.binary(max_size=300), st.binary(max_size=40))

@@ -19,7 +19,7 @@ from paddock.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_ID_BYTES = 4
+_ID_BYTES = 6  # unlike in all boxes of a machine
 
 
 class Answer(enum.Enum):
