@@ -212,7 +212,7 @@ def test_a_context_is_made_anew_after_a_day_and_after_many_uses(authority: Autho
     clock[0] = limits.LEAF_AGE_S + 1
     second = leaves.context(host)
     assert second is not first
-    assert all(leaves.context(host) is second for _ in range(limits.LEAF_USES - 1))
+    assert all(leaves.context(host) is second for _ in range(limits.LEAF_USES_MAX - 1))
     assert leaves.context(host) is not second
 
 

@@ -122,7 +122,7 @@ class Leaves:
         """A TLS server that is `host`; Unavailable when no certificate can be made."""
         kept = self._kept.get(host.text)
         now = self._clock()
-        if kept is None or kept.uses >= limits.LEAF_USES or now - kept.made > limits.LEAF_AGE_S:
+        if kept is None or kept.uses >= limits.LEAF_USES_MAX or now - kept.made > limits.LEAF_AGE_S:
             kept = _Kept(self._make(host), now)
             self._kept[host.text] = kept
         self._kept.move_to_end(host.text)
