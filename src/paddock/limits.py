@@ -127,7 +127,7 @@ DOOR_REPLY_S = 10.0  # init gives up a dial after 3; those before it in the queu
 
 # -- certificates and records of the gateway ---------------------------------------------------------------------------
 LEAVES_PER_BOX = 32  # server contexts kept for refusals, some 20 KiB each; a new one costs half a millisecond
-LEAF_USES = 256  # a context remembers as many TLS 1.2 sessions
+LEAF_USES_MAX = 256  # a context remembers as many TLS 1.2 sessions
 LEAF_AGE_S = 24 * 3600.0  # a leaf is valid for 30 days
 REFUSAL_HEAD_BYTES = 64 * KIB  # of a request that is refused anyway
 REFUSAL_FED_BYTES = 192 * KIB  # of records until then, handshake included
