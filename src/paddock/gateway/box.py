@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import functools
 import logging
 import socket
 from collections import OrderedDict
@@ -15,12 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 from paddock.errors import PaddockError, Unavailable
 from paddock.gateway import intake
-from paddock.gateway.audit import Audit, Denials
 from paddock.gateway.caller import Caller
 from paddock.gateway.control import BoxStats
 from paddock.gateway.door import Door
 from paddock.gateway.flow import reset
-from paddock.gateway.judging import Grant, Judge
 from paddock.gateway.lookup import Lookup
 from paddock.gateway.names import Names
 from paddock.gateway.passage import Passage
@@ -43,9 +42,11 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Coroutine, Sequence
 
+    from paddock.gateway.audit import Audit, Denials
     from paddock.gateway.certificates import Leaves
     from paddock.gateway.control import BoxNet
     from paddock.gateway.door import Sockets
+    from paddock.gateway.judging import Grant, Judge
     from paddock.gateway.world import World
     from paddock.policy import Host, Policy, Verdict
 
@@ -106,7 +107,10 @@ class Box:
         self._drop(self._published)
         for listener, port in zip(listeners, ports, strict=True):
             self._published.append(listener)
-            self._listen(listener, lambda caller, port=port: intake.published(self, caller, port))
+            self._listen(listener, functools.partial(self._serve_published, port))
+
+    def _serve_published(self, port: int, caller: Caller) -> Coroutine[None, None, None]:
+        return intake.published(self, caller, port)
 
     def _sealed(self, sockets: Sockets) -> None:
         old = [sock for sock in (self._tcp, self._udp) if sock is not None]
@@ -134,7 +138,7 @@ class Box:
         listener.setblocking(False)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # whoever is accepted inherits it
         self._accepting[listener] = serve
-        self.world.poller.watch(listener.fileno(), READ, lambda _events: self._accept(listener))
+        self.world.poller.watch(listener.fileno(), READ, functools.partial(self._accept, listener))
 
     def _drop(self, sockets: list[socket.socket]) -> None:
         for sock in sockets:
@@ -176,7 +180,7 @@ class Box:
 
     # -- accepting -----------------------------------------------------------------------------------------------------
 
-    def _accept(self, listener: socket.socket) -> None:
+    def _accept(self, listener: socket.socket, _events: int = 0) -> None:
         serve = self._accepting.get(listener)
         for _ in range(_ACCEPTS):
             if serve is None or not self._has_room():
@@ -210,7 +214,7 @@ class Box:
         if not self._held or self._closed or not self._has_room():
             return
         for listener in self._held:
-            self.world.poller.watch(listener.fileno(), READ, lambda _events, held=listener: self._accept(held))
+            self.world.poller.watch(listener.fileno(), READ, functools.partial(self._accept, listener))
         self._held.clear()
 
     def spawn(self, work: Coroutine[None, None, None], sock: socket.socket | None = None) -> None:

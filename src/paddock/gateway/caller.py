@@ -44,7 +44,7 @@ _SOCKS_CODES: Final = {
 class Caller(Opening):
     """Someone who connected directly. `contexts` makes a TLS server of a name, to refuse in."""
 
-    __slots__ = ("contexts", "address")
+    __slots__ = ("address", "contexts")
 
     waits = False  # does not speak before it was told yes
 

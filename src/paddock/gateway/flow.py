@@ -223,7 +223,7 @@ class Flow:
         try:
             action(*args)
         except OSError:
-            if self._taker is not None and not self.closed and not self.inward.blocked:
+            if self._taker is not None and self.server.fileno() >= 0 and not self.inward.blocked:
                 self._release()
             else:
                 self.abort()  # reset or unreachable: the other side hears the same

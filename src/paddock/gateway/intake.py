@@ -4,10 +4,10 @@ The original destination of a connection is an address of the box's table (a nam
 explicit proxy, names over TCP, or a port of the host's own loopback), the refusal address, or an address written as
 such. Whichever way a destination is named, the same judge decides about the same pair of host and port.
 
-What a name may carry: on 443 it must be TLS whose SNI is the name, on 80 HTTP whose Host is the name. On other ports the
-server may speak first, so the connection is made at once and the client's first bytes decide: TLS and HTTP are held to
-the name there too, all else passes as it is. A rule that bypasses, or is about an address or the host's own port, lets
-everything pass unseen.
+What a name may carry: on 443 it must be TLS whose SNI is the name, on 80 HTTP whose Host is the name. On other ports
+the server may speak first, so the connection is made at once and the client's first bytes decide: TLS and HTTP are held
+to the name there too, all else passes as it is. A rule that bypasses, or is about an address or the host's own port,
+lets everything pass unseen.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from paddock.errors import Unavailable, UserError
 from paddock.gateway import dns, socks, web
-from paddock.gateway.caller import HTTP_PORT, TLS_PORT, Caller, ConnectCaller, SocksCaller
-from paddock.gateway.hello import Hello, NotTls
+from paddock.gateway.caller import HTTP_PORT, TLS_PORT, Caller, SocksCaller
+from paddock.gateway.hello import Hello
 from paddock.gateway.http1 import BadRequest, Head, RequestParser
 from paddock.gateway.opening import Kind
 from paddock.gateway.sniffer import Sniffer, tls_problem

@@ -24,6 +24,7 @@ from paddock.policy import (
     Verdict,
 )
 from paddock.policy.layering import ORGANISATION
+from paddock.policy.pattern import LOCALHOST
 
 if TYPE_CHECKING:
     from paddock.gateway.asking import Pending
@@ -47,6 +48,7 @@ class Grant:
     evaluator: Evaluator
     generation: int
     once: bool = False
+    inside: bool = False  # to a published port of the box, which no policy of the box is about
 
 
 class Judge:
@@ -97,6 +99,17 @@ class Judge:
             return self._grant(host, port, verdict)
         why = _WORDS.get(outcome, "")
         return Verdict(False, verdict.rule, f"{verdict.reason}; {why}" if why else verdict.reason, layer=verdict.layer)
+
+    def published(self, port: int) -> Grant:
+        """Leave for a connection from the host to a port the user published."""
+        return Grant(
+            host=Host(LOCALHOST),
+            port=port,
+            verdict=Verdict(True, None, "published by the user"),
+            evaluator=self.evaluator,
+            generation=self.generation,
+            inside=True,
+        )
 
     def _take(self, policy: Policy) -> None:
         self.evaluator = Evaluator(policy, self._own)

@@ -48,6 +48,8 @@ class Passage:
 
     def still_allowed(self, evaluator: Evaluator) -> bool:
         """By another policy. What a person allowed once stays until a rule speaks against it."""
+        if self.grant.inside:
+            return True
         host, port = self.grant.host, self.grant.port
         verdict = evaluator.decide(host, port)
         if verdict.allowed and self.direct and host.address is None:

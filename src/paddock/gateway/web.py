@@ -1,7 +1,7 @@
 """Plain HTTP, where every request on a connection is for the host that connection may reach.
 
-Theory. The parser turns what the client sends into heads, bodies and ends, and all that goes on to the server is written
-anew from those: the server never sees a byte that was not understood. Answers are not looked at, with one exception. So
+Theory. The parser turns what the client sends into heads, bodies and ends, and all that goes on to the server is
+written anew from those: it never sees a byte that was not understood. Answers are not looked at, with one exception. So
 a request that must not go to the present server (it is for another host, or it is malformed, or it asks for a websocket
 on a connection that had other requests) waits until that server has said its last word: we send it nothing more, it
 closes when it has answered, and what follows is never mixed into an answer that is still on its way.
@@ -136,7 +136,7 @@ class Session:
                 return http1.chunk(event.data) if self._current.length is None else event.data
             case End():
                 assert self._current is not None
-                return http1.LAST_CHUNK if self._current.length is None else b""
+                return http1.last_chunk(event) if self._current.length is None else b""
             case _:
                 raise AssertionError(event)
 
