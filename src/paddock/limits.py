@@ -27,6 +27,7 @@ RESOLVE_ATTEMPT_S = 2.0  # for one of them to answer
 RESOLVE_TTL_DEFAULT = 300  # seconds an answer is kept at most, whatever it says
 RESOLVE_CACHE_ENTRIES = 4096
 RESOLVE_ADDRESSES_MAX = 32  # of one name
+RESOLVE_LOOKUPS_MAX = 512  # under way at once, for all boxes
 DIAL_TIMEOUT_S = 10.0
 DIAL_STAGGER_S = 0.25  # before the next address is tried beside the last (RFC 8305)
 UPSTREAM_TIMEOUT_S = 15.0  # for the user's own proxy to make a connection
@@ -113,17 +114,19 @@ FLOW_TURN_BYTES = 1 * MIB  # one flow moves at a time, then the others
 
 FLOW_IDLE_S = 4 * 3600.0  # without a byte either way; pools of database connections and shells stay idle for long
 FLOW_HALF_CLOSED_S = 600.0  # the same when one side has ended
+FLOW_HAND_BACK_S = 30.0  # how long a server may go on answering before the client goes to another one
 FLOW_SWEEP_S = 15.0
 FLOWS_PER_BOX = 1024
 INTAKES_PER_BOX = 256  # connections of which it is not yet known what they are: the kernel keeps 1024 more waiting
 INTAKE_FIRST_S = 60.0  # browsers open connections ahead of need
 INTAKE_SNIFF_S = 0.2  # on other ports than 80 and 443: a denied client that waits for the server to begin gets a reset
 INTAKE_STALL_S = 10.0  # between two pieces of the first message
+INTAKE_TOTAL_S = 180.0  # for all of it, waiting for a person included
 INTAKE_LINGER_S = 2.0  # after a refusal, so that it is read before the connection is gone
-PROXY_HEAD_BYTES = 64 * KIB
 DESCRIPTORS_KEPT = 256  # of the process, for what is not a flow
 QUERIES_PER_BOX_S = 1000  # for names; beyond it they are dropped
 QUERY_BURST = 4000
+TLS_REFUSALS_PER_BOX_S = 50  # each costs a signature or two; beyond it an alert has to do
 NAME_TTL_S = 5  # what a box may remember an answer for
 
 # -- gateway: the box's door -------------------------------------------------------------------------------------------
@@ -133,7 +136,7 @@ DOOR_REPLY_S = 10.0  # init gives up a dial after 3; those before it in the queu
 
 # -- certificates and records of the gateway ---------------------------------------------------------------------------
 LEAVES_PER_BOX = 32  # server contexts kept for refusals, some 20 KiB each; a new one costs half a millisecond
-LEAF_USES = 256  # a context remembers as many TLS 1.2 sessions
+LEAF_USES_MAX = 256  # a context remembers as many TLS 1.2 sessions
 LEAF_AGE_S = 24 * 3600.0  # a leaf is valid for 30 days
 REFUSAL_HEAD_BYTES = 64 * KIB  # of a request that is refused anyway
 REFUSAL_FED_BYTES = 192 * KIB  # of records until then, handshake included

@@ -1,4 +1,4 @@
-"""A gateway of a few lines for tests of sealed boxes: it holds the other end of a door and answers as the real one does.
+"""A gateway of a few lines for tests of sealed boxes: it holds the other end of a door and answers as the real one.
 
 Every name means the refusal address unless the test allowed it; every connection is reset unless its name is allowed,
 and then it is served here, with `serve`. What it saw is kept.
@@ -13,6 +13,7 @@ import selectors
 import socket
 import struct
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock import fs, limits
@@ -54,6 +55,7 @@ class TestGateway:
 
     def __init__(self, allowed: str = "allowed.test", serve: Callable[..., None] = hello) -> None:
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._inode = os.fstat(self._theirs.fileno()).st_ino
         self._stop_read, self._stop_write = os.pipe()
         self._allowed, self._serve = allowed, serve
         self.asked: list[str] = []
@@ -73,6 +75,11 @@ class TestGateway:
     def door(self) -> int:
         return self._theirs.fileno()
 
+    def is_open(self) -> bool:
+        """Does the box still hold its end of the door? Nobody else does once it is sealed."""
+        lines = Path("/proc/net/unix").read_text().splitlines()[1:]
+        return self._inode in [int(line.split()[6]) for line in lines]
+
     def __enter__(self) -> Self:
         return self
 
@@ -81,6 +88,8 @@ class TestGateway:
 
     def close(self) -> None:
         """As when it dies: door and sockets are gone."""
+        if self._ours.fileno() < 0:
+            return
         os.write(self._stop_write, b"x")
         self._thread.join(10)
         assert not self._thread.is_alive()
@@ -128,6 +137,7 @@ class TestGateway:
         if not data:
             return
         assert json.loads(data) == {"sealed": True}
+        self._theirs.close()  # the box has it; ours would keep the door open
         self.sockets = [socket.socket(fileno=fd) for fd in fds]
         if not self.silent:
             for sock in self.sockets:
@@ -135,7 +145,7 @@ class TestGateway:
         self.sealed.set()
 
     def _answer(self, sock: socket.socket) -> None:
-        with contextlib.suppress(BlockingIOError):
+        with contextlib.suppress(BlockingIOError, IndexError, UnicodeDecodeError):  # the last two: no question
             if sock.type == socket.SOCK_DGRAM:
                 data, peer = sock.recvfrom(4096)
                 sock.sendto(self._name(data), peer)

@@ -2,7 +2,7 @@
 
 A state machine without a clock or a loop of its own. Connections to one destination wait together and are one question.
 A question that nobody answered in time stays listed, without anyone waiting, so that it can be answered for the next
-attempt; so does one from a box that nobody attends. What has been answered with nobody waiting counts for a short time.
+attempt; so does one from a box that nobody attends. A no, and a yes that nobody waited for, count for a short time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from paddock.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_ID_BYTES = 4
+_ID_BYTES = 6  # unlike in all boxes of a machine
 
 
 class Answer(enum.Enum):
@@ -34,6 +34,9 @@ class Outcome(enum.Enum):
     TIMEOUT = "timeout"  # nobody answered
     FULL = "full"  # too many wait already
     UNATTENDED = "unattended"  # nobody is there to ask; the question is listed
+
+
+_OUTCOMES = {Answer.ONCE: Outcome.ALLOWED, Answer.NO: Outcome.REFUSED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,13 +76,12 @@ class Waiter:
 
 
 class _Question:
-    __slots__ = ("answered", "attempts", "host", "identifier", "port", "protocol", "since", "waiters")
+    __slots__ = ("attempts", "host", "identifier", "port", "protocol", "since", "waiters")
 
     def __init__(self, identifier: str, host: str, port: int, protocol: str, since: float) -> None:
         self.identifier, self.host, self.port, self.protocol, self.since = identifier, host, port, protocol, since
         self.attempts = 0
-        self.waiters: dict[Waiter, float] = {}  # in the order of their deadlines
-        self.answered: tuple[Answer, float] | None = None  # given to nobody waiting, until then
+        self.waiters: dict[Waiter, float] = {}  # and until when
 
 
 class Asks:
@@ -97,6 +99,7 @@ class Asks:
         self._hold_s = hold_s
         self._questions_max, self._waiters_max = questions_max, waiters_max
         self._questions: dict[tuple[str, int], _Question] = {}  # the one asked least recently first
+        self._standing: dict[tuple[str, int], tuple[Answer, float]] = {}  # answers for who asks again, until then
 
     def __repr__(self) -> str:
         return f"<Asks {len(self._questions)}, {self._waiting()} waiting>"
@@ -106,6 +109,9 @@ class Asks:
     ) -> Waiter:
         """Wait for an answer: `wake` is called with it, unless the waiter has an outcome at once."""
         now = self._clock()
+        answer = self._standing_answer((host, port), now)
+        if answer is not None:
+            return Waiter(None, wake, _OUTCOMES[answer])
         question = self._questions.pop((host, port), None)
         if question is None:
             if len(self._questions) >= self._questions_max and not self._forget_one():
@@ -113,13 +119,6 @@ class Asks:
             question = _Question(os.urandom(_ID_BYTES).hex(), host, port, protocol, now)
         self._questions[host, port] = question
         question.attempts += 1
-        if question.answered is not None:
-            answer, until = question.answered
-            question.answered = question.answered if answer is Answer.NO and now < until else None
-            if now < until:
-                if answer is Answer.ONCE:
-                    del self._questions[host, port]
-                return Waiter(None, wake, Outcome.ALLOWED if answer is Answer.ONCE else Outcome.REFUSED)
         if not attended:
             return Waiter(None, wake, Outcome.UNATTENDED)
         if self._waiting() >= self._waiters_max:
@@ -131,18 +130,22 @@ class Asks:
     def answer(self, ask: str, answer: Answer) -> int:
         """How many connections the answer reached; UserError when the question is not there."""
         question = next((each for each in self._questions.values() if each.identifier == ask), None)
-        if question is None or question.answered is not None:
+        if question is None:
             raise UserError(f"no question {ask[:80]!r} is open", hint="see `paddock policy pending`", code="no-ask")
+        key = question.host, question.port
+        del self._questions[key]
         waiters = list(question.waiters)
-        if waiters and answer is Answer.ONCE:
-            del self._questions[question.host, question.port]
-        else:
-            question.answered = answer, self._clock() + limits.ASK_GRANT_S
-        self._settle(question, waiters, Outcome.ALLOWED if answer is Answer.ONCE else Outcome.REFUSED)
+        if answer is Answer.NO or not waiters:
+            self._standing.pop(key, None)
+            self._standing[key] = answer, self._clock() + limits.ASK_GRANT_S
+            while len(self._standing) > self._questions_max:
+                del self._standing[next(iter(self._standing))]
+        self._settle(question, waiters, _OUTCOMES[answer])
         return len(waiters)
 
     def policy_changed(self, allows: Callable[[str, int], bool]) -> int:
-        """Let go whatever the new policy allows; the other questions stay."""
+        """Let go whatever the new policy allows; the other questions stay. A person's standing answers fall."""
+        self._standing.clear()
         settled = [each for each in self._questions.values() if allows(each.host, each.port)]
         for question in settled:
             del self._questions[question.host, question.port]
@@ -177,15 +180,21 @@ class Asks:
                 age_s=now - question.since,
             )
             for question in self._questions.values()
-            if question.answered is None or question.answered[1] <= now
         )
 
     def close(self) -> None:
         """The box is gone: whoever waits is refused."""
         questions = list(self._questions.values())
         self._questions.clear()
+        self._standing.clear()
         for question in questions:
             self._settle(question, list(question.waiters), Outcome.TIMEOUT)
+
+    def _standing_answer(self, key: tuple[str, int], now: float) -> Answer | None:
+        answer, until = self._standing.get(key, (None, 0.0))
+        if answer is Answer.ONCE or until <= now:
+            self._standing.pop(key, None)
+        return answer if now < until else None
 
     def _settle(self, question: _Question, waiters: list[Waiter], outcome: Outcome) -> None:
         for waiter in waiters:

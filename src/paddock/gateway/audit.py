@@ -6,15 +6,12 @@ of room or for a broken disk: what could not be written is counted, and the coun
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from paddock import limits
-from paddock.gateway.records import Decided, Event, Record, header, write_header
-from paddock.text import neutralise
+from paddock.gateway.records import Decided, Event, Record, encode, header, plain, write_header
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,16 +47,13 @@ class Audit:
         return f"<Audit {self._box} segment {self._segment} at {self._size}, {self.lost} lost>"
 
     def decision(self, decided: Decided) -> None:
-        self._write(self._record(Event.DECISION, decided))
+        self._write(self._record(Event.DECISION, decided, decided.reason))
 
     def end(
         self, decided: Decided, *, sent_bytes: int, received_bytes: int, duration_ms: int, reason: str = ""
     ) -> None:
         """The end of a connection; `reason` when it did not end by itself."""
-        end = self._record(Event.END, decided)
-        self._write(
-            replace(end, sent_bytes=sent_bytes, received_bytes=received_bytes, duration_ms=duration_ms, reason=reason)
-        )
+        self._write(self._record(Event.END, decided, reason, sent_bytes, received_bytes, duration_ms))
 
     def policy(self, reason: str, closed: int) -> None:
         """Another policy is in force, and `closed` connections ended by it."""
@@ -70,7 +64,9 @@ class Audit:
             os.close(fd)
         self._fds = (-1, -1)
 
-    def _record(self, event: Event, decided: Decided) -> Record:
+    def _record(
+        self, event: Event, decided: Decided, reason: str, sent: int = 0, received: int = 0, duration_ms: int = 0
+    ) -> Record:
         return Record(
             time=self._clock(),
             event=event,
@@ -80,7 +76,10 @@ class Audit:
             port=decided.port,
             decision=decided.decision,
             rule=decided.rule,
-            reason=decided.reason,
+            reason=reason,
+            sent_bytes=sent,
+            received_bytes=received,
+            duration_ms=duration_ms,
         )
 
     def _write(self, record: Record) -> None:
@@ -96,19 +95,21 @@ class Audit:
 
     def _append(self, line: bytes) -> bool:
         try:
-            if self._size + len(line) > self._half_bytes:
+            if self._segment < 0 or self._size + len(line) > self._half_bytes:
                 self._turn()
             return self._put(line)
         except OSError:
             return False
 
     def _turn(self) -> None:
+        """Nothing counts as turned before the number is written: a half without one is not read."""
         other = 1 - self._half
+        begin = write_header(self._segment + 1)
         os.ftruncate(self._fds[other], 0)
-        self._half, self._size = other, 0
-        if not self._put(write_header(self._segment + 1)):
+        if os.write(self._fds[other], begin) != len(begin):
+            os.ftruncate(self._fds[other], 0)
             raise OSError
-        self._segment += 1
+        self._segment, self._half, self._size = self._segment + 1, other, len(begin)
 
     def _put(self, line: bytes) -> bool:
         """A line that found room only in part is taken back, so that readers never see one."""
@@ -120,16 +121,15 @@ class Audit:
         return True
 
     def _resume(self) -> tuple[int, int, int]:
-        """Go on where the last writer ended; a line it did not finish becomes one that is no record."""
-        segments = [header(fd)[0] for fd in self._fds]
-        if segments == [-1, -1]:
-            return -1, 1, self._half_bytes  # full, so that the first record begins half 0
-        half = segments.index(max(segments))
-        fd = self._fds[half]
-        size = os.fstat(fd).st_size
-        if os.pread(fd, 1, size - 1) != b"\n":
-            size += os.write(fd, b"\n")
-        return segments[half], half, size
+        """Go on where the last writer ended."""
+        try:
+            segments = [header(fd)[0] for fd in self._fds]
+            half = segments.index(max(segments))
+            if segments[half] >= 0:
+                return segments[half], half, _cut_torn(self._fds[half])
+        except OSError:
+            pass  # the first record will meet it too, and be counted
+        return -1, 1, 0  # the first record turns to half 0
 
 
 class Denials:
@@ -142,22 +142,26 @@ class Denials:
         self._fd = fd
         self._limit_bytes = limit_bytes
         self._clock = clock
+        try:
+            _cut_torn(fd)
+        except OSError:
+            pass  # as in _resume
 
     def __repr__(self) -> str:
         return f"<Denials fd {self._fd}>"
 
     def add(self, decided: Decided, *, allow: str) -> None:
         """`allow` is the command that would allow it."""
-        wire = {
+        wire: dict[str, str | int] = {
             "time": self._clock(),
-            "protocol": neutralise(decided.protocol, _PROTOCOL_CHARS),
-            "host": neutralise(decided.host, _HOST_CHARS),
+            "protocol": plain(decided.protocol, _PROTOCOL_CHARS),
+            "host": plain(decided.host, _HOST_CHARS),
             "port": decided.port,
-            "rule": neutralise(decided.rule, _TEXT_CHARS),
-            "reason": neutralise(decided.reason, _TEXT_CHARS),
-            "allow": neutralise(allow, _TEXT_CHARS),
+            "rule": plain(decided.rule, _TEXT_CHARS),
+            "reason": plain(decided.reason, _TEXT_CHARS),
+            "allow": plain(allow, _TEXT_CHARS),
         }
-        line = json.dumps(wire, separators=(",", ":")).encode("ascii") + b"\n"
+        line = encode(wire)
         try:
             size = os.fstat(self._fd).st_size
             if size + len(line) > self._limit_bytes:
@@ -175,4 +179,17 @@ class Denials:
         half = self._limit_bytes // 2
         kept = os.pread(self._fd, half, max(size - half, 0)).partition(b"\n")[2]
         os.ftruncate(self._fd, 0)
-        return os.write(self._fd, kept)
+        if os.write(self._fd, kept) != len(kept):
+            os.ftruncate(self._fd, 0)
+            return 0
+        return len(kept)
+
+
+def _cut_torn(fd: int) -> int:
+    """Take away a last line that its writer did not finish; the size that is left."""
+    size = os.fstat(fd).st_size
+    start = max(size - limits.AUDIT_LINE_BYTES, 0)
+    whole = start + os.pread(fd, limits.AUDIT_LINE_BYTES, start).rfind(b"\n") + 1
+    if whole != size:
+        os.ftruncate(fd, whole)
+    return whole

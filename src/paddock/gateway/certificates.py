@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import logging
 import os
 import re
 import ssl
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
     from paddock.policy import Host
 
+log = logging.getLogger(__name__)
+
 _AUTHORITY_DAYS = 3650
 _LEAF_DAYS = 30  # far below the 397 days that clients accept
 _BACKDATED_DAYS = 1  # a clock that was set back a little still finds them valid
@@ -40,8 +43,9 @@ _ECDSA_SHA256 = der.sequence(der.oid("1.2.840.10045.4.3.2"))
 _SIGN_CERTIFICATES_AND_LISTS = der.bits(b"\x06", 1)  # keyCertSign, cRLSign
 _SIGN = der.bits(b"\x80", 7)  # digitalSignature
 _TRUE = der.value(der.BOOLEAN, b"\xff")
-_POINT_BYTES = 65  # an uncompressed point of P-256, the last octets of its SubjectPublicKeyInfo
-_PEM = rb"-----BEGIN ([A-Z0-9 ]{1,40})-----\s+([A-Za-z0-9+/=\s]*?)-----END \1-----"
+_POINT_BYTES = 65  # an uncompressed point of P-256
+_P256 = der.sequence(der.oid("1.2.840.10045.2.1"), der.oid("1.2.840.10045.3.1.7"))
+_PEM = rb"-----BEGIN ([A-Z0-9 ]{1,40})-----\r?\n([A-Za-z0-9+/=\s]*?)-----END \1-----"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +71,8 @@ class Authority:
 def make_authority(name: str) -> Authority:
     """A new authority for the box called `name`; Unavailable without OpenSSL."""
     key = libcrypto.generate()
-    public = key.public_der()
+    private = key.private_der()
+    public = _point(private)
     subject = _name(f"Paddock box {name}"[:_COMMON_NAME_CHARS])
     extensions = (
         _extension(_CONSTRAINTS, der.sequence(_TRUE, der.integer(0)), critical=True),
@@ -75,7 +80,18 @@ def make_authority(name: str) -> Authority:
         _extension(_SUBJECT_KEY, der.value(der.OCTET_STRING, _key_identifier(public))),
     )
     signed = _certificate(key, subject, subject, public, _AUTHORITY_DAYS, extensions)
-    return Authority(key_pem=to_pem("EC PRIVATE KEY", key.private_der()), certificate_pem=to_pem("CERTIFICATE", signed))
+    return Authority(key_pem=to_pem("EC PRIVATE KEY", private), certificate_pem=to_pem("CERTIFICATE", signed))
+
+
+def prepare(directory: str) -> bool:
+    """Load now whatever the first leaf needs, for a process that will not see its libraries again; whether it works."""
+    try:
+        signer = _Signer(make_authority("prepare"))
+        _server_context(signer.leaf_named("prepare", der.value(0x82, b"prepare")), directory)
+    except Unavailable as error:
+        log.warning("no certificates can be made: %s", error.message)
+        return False
+    return True
 
 
 class Leaves:
@@ -106,7 +122,7 @@ class Leaves:
         """A TLS server that is `host`; Unavailable when no certificate can be made."""
         kept = self._kept.get(host.text)
         now = self._clock()
-        if kept is None or kept.uses >= limits.LEAF_USES or now - kept.made > limits.LEAF_AGE_S:
+        if kept is None or kept.uses >= limits.LEAF_USES_MAX or now - kept.made > limits.LEAF_AGE_S:
             kept = _Kept(self._make(host), now)
             self._kept[host.text] = kept
         self._kept.move_to_end(host.text)
@@ -118,7 +134,7 @@ class Leaves:
     def _make(self, host: Host) -> ssl.SSLContext:
         if self._signer is None:
             self._signer = _Signer(self._authority)
-        return _server_context(self._signer.leaf(host) + self._authority.certificate_pem, self._directory)
+        return _server_context(self._signer.leaf(host), self._directory)
 
 
 @dataclass(slots=True)
@@ -137,16 +153,21 @@ class _Signer:
             raise Unavailable("the authority of a box cannot be read", code="certificate")
         self._key = libcrypto.load(keys[0][1])
         self._issuer = _subject(certificates[0][1])
-        self._identifier = _key_identifier(self._key.public_der())
-        leaf_key = libcrypto.generate()
-        self._leaf_public = leaf_key.public_der()
-        self._leaf_pem = to_pem("EC PRIVATE KEY", leaf_key.private_der())
+        self._identifier = _key_identifier(_point(keys[0][1]))
+        leaf_private = libcrypto.generate().private_der()
+        self._leaf_public = _point(leaf_private)
+        self._leaf_pem = to_pem("EC PRIVATE KEY", leaf_private)
 
     def leaf(self, host: Host) -> bytes:
         """Key and certificate for `host`, as PEM."""
         address = host.address
-        name = der.value(0x82, host.text.encode("ascii")) if address is None else der.value(0x87, address.packed)
-        subject = _name(host.text) if len(host.text) <= _COMMON_NAME_CHARS else _name("")
+        if address is None:
+            return self.leaf_named(host.text, der.value(0x82, host.text.encode("ascii")))
+        return self.leaf_named(host.text, der.value(0x87, address.packed))
+
+    def leaf_named(self, text: str, name: bytes) -> bytes:
+        """The same for a GeneralName; `text` is what people read."""
+        subject = _name(text) if len(text) <= _COMMON_NAME_CHARS else _name("")
         extensions = (
             _extension(_CONSTRAINTS, der.sequence(), critical=True),
             _extension(_KEY_USAGE, _SIGN, critical=True),
@@ -188,7 +209,7 @@ def _certificate(
         issuer,
         der.sequence(der.time(now - timedelta(days=_BACKDATED_DAYS)), der.time(now + timedelta(days=days))),
         subject,
-        public,
+        der.sequence(_P256, der.bits(public)),
         der.value(0xA3, der.sequence(*extensions)),
     )
     return der.sequence(contents, _ECDSA_SHA256, der.bits(key.sign(contents)))
@@ -208,9 +229,17 @@ def _extension(kind: str, content: bytes, *, critical: bool = False) -> bytes:
     return der.sequence(der.oid(kind), _TRUE if critical else b"", der.value(der.OCTET_STRING, content))
 
 
+def _point(private: bytes) -> bytes:
+    """The public point with which an ECPrivateKey ends (RFC 5915)."""
+    point = private[-_POINT_BYTES:]
+    if len(point) != _POINT_BYTES or point[0] != 4:
+        raise Unavailable("OpenSSL wrote a key that cannot be read", code="libcrypto")
+    return point
+
+
 def _key_identifier(public: bytes) -> bytes:
     """RFC 5280 4.2.1.2 (1); SHA-1 names the key here and protects nothing."""
-    return hashlib.sha1(public[-_POINT_BYTES:], usedforsecurity=False).digest()
+    return hashlib.sha1(public, usedforsecurity=False).digest()
 
 
 def _subject(certificate: bytes) -> bytes:

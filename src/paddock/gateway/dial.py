@@ -66,6 +66,12 @@ def check(evaluator: Evaluator, host: Host, port: int, addresses: Iterable[Addre
     return refusal
 
 
+def check_name(evaluator: Evaluator, host: Host, port: int) -> Checked | Verdict:
+    """A name that only the user's own proxy can resolve: it can be asked for there, and not be dialled."""
+    verdict = evaluator.decide(host, port)
+    return Checked(_KEY, host, port, ()) if verdict.allowed else verdict
+
+
 async def dial(checked: Checked, timeout_s: float = DIAL_TIMEOUT_S) -> socket.socket:
     """A connected non-blocking socket; Unavailable code="refused", "unreachable", "timeout" or "dial"."""
     return await _connect(checked.host.text, [(address, checked.port) for address in checked.addresses], timeout_s)

@@ -20,7 +20,14 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from paddock.gateway.poller import READ, WRITE
-from paddock.limits import FLOW_CHUNK_BYTES, FLOW_PIPE_BYTES, FLOW_PIPES_MAX, FLOW_SPLICE_AFTER_BYTES, FLOW_TURN_BYTES
+from paddock.limits import (
+    FLOW_CHUNK_BYTES,
+    FLOW_HAND_BACK_S,
+    FLOW_PIPE_BYTES,
+    FLOW_PIPES_MAX,
+    FLOW_SPLICE_AFTER_BYTES,
+    FLOW_TURN_BYTES,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,7 +103,19 @@ class Pipes:
 class Flow:
     """Both sockets belong to the flow from now on. `on_end` is called once, when they are closed."""
 
-    __slots__ = ("_masks", "_on_end", "_pipes", "_poller", "active", "client", "closed", "inward", "outward", "server")
+    __slots__ = (
+        "_masks",
+        "_on_end",
+        "_pipes",
+        "_poller",
+        "_taker",
+        "active",
+        "client",
+        "closed",
+        "inward",
+        "outward",
+        "server",
+    )
 
     def __init__(
         self,
@@ -114,6 +133,7 @@ class Flow:
         self.outward = Direction(client, server)
         self.inward = Direction(server, client)
         self._masks = [0, 0]  # of the client, of the server
+        self._taker: Callable[[], None] | None = None
         self.active = poller.now
         self.closed = False
 
@@ -121,10 +141,13 @@ class Flow:
         state = "closed" if self.closed else "open"
         return f"<Flow {state} out {self.outward.count} in {self.inward.count}>"
 
-    def start(self, first: bytes = b"", gate: Gate | None = None) -> None:
-        """Relay from now on. `first` was read from the client already and goes through the gate like all the rest."""
+    def start(self, first: bytes = b"", gate: Gate | None = None, *, passed: bool = False) -> None:
+        """Relay from now on. `first` was read from the client already; it goes through the gate unless it has."""
         self.outward.gate = gate
-        if first:
+        if passed:
+            self._guarded(self._send, self.outward, first)
+            self._guarded(self._after_gate, self.outward)
+        elif first:
             self._guarded(self._forward, self.outward, first)
         if not self.closed:
             self._update()
@@ -145,12 +168,27 @@ class Flow:
             self.server.close()
             self._on_end(self)
 
-    def release(self) -> None:
-        """Stop relaying and close the server only: the client is somebody else's again."""
-        if not self.closed:
-            self._leave()
-            self.server.close()
-            self._on_end(self)
+    def hand_back(self, taker: Callable[[], None]) -> None:
+        """Send the server nothing more, and when it has said its last word, close it and call `taker`.
+
+        The client is then the taker's. A gate may call this: what it returns is still sent.
+        """
+        self._taker = taker
+        self._poller.loop.call_later(FLOW_HAND_BACK_S, self.abort)
+
+    def send_on(self, data: bytes) -> None:
+        """Bytes for the server that have passed the gate already."""
+        if data and not self.closed:
+            self._guarded(self._send, self.outward, data)
+            self._guarded(self._after_gate, self.outward)
+
+    def _release(self) -> None:
+        taker = self._taker
+        assert taker is not None
+        self._leave()
+        self.server.close()
+        self._on_end(self)
+        taker()
 
     def _leave(self) -> None:
         self.closed = True
@@ -185,7 +223,10 @@ class Flow:
         try:
             action(*args)
         except OSError:
-            self.abort()  # reset or unreachable: the other side hears the same
+            if self._taker is not None and self.server.fileno() >= 0 and not self.inward.blocked:
+                self._release()
+            else:
+                self.abort()  # reset or unreachable: the other side hears the same
         except Exception:
             log.exception("a flow failed")
             self.abort()
@@ -208,16 +249,31 @@ class Flow:
             return
         self.active = self._poller.now
         if not data:
+            if direction.gate is not None:
+                self._forward(direction, data)  # a gate that still held something must let go of it or not
             direction.ended = True
             self._finish(direction)
             return
         self._forward(direction, data)
 
     def _forward(self, direction: Direction, data: bytes) -> None:
-        if direction.gate is not None:
-            data = direction.gate(data)
-            if self.closed or not data:
-                return
+        if direction.gate is None:
+            self._send(direction, data)
+            return
+        data = direction.gate(data)
+        if data and not self.closed:
+            self._send(direction, data)
+        self._after_gate(direction)
+
+    def _after_gate(self, direction: Direction) -> None:
+        if self._taker is not None and direction is self.outward and not direction.ended and not self.closed:
+            direction.ended = True
+            direction.gate = None
+            self._finish(direction)
+
+    def _send(self, direction: Direction, data: bytes) -> None:
+        if not data:
+            return
         if direction.rest:
             direction.rest += data
             return
@@ -281,10 +337,15 @@ class Flow:
 
     def _finish(self, direction: Direction) -> None:
         """The source has ended and all it sent is delivered."""
+        if self.closed:
+            return
         if direction.blocked or direction.finished:
             self._update()
             return
         direction.finished = True
+        if direction is self.inward and self._taker is not None:
+            self._release()
+            return
         other = self.inward if direction is self.outward else self.outward
         if other.finished:
             self.close()

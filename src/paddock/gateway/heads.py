@@ -140,13 +140,17 @@ def parse_request(raw: bytes) -> Head:
     )
 
 
-def look_at_request(begun: bytes) -> None:
-    """Refuse the beginning of a head that no rest could make one, for the same reason as the whole."""
+def look_at_request(begun: bytes) -> bool:
+    """Refuse the beginning of a head that no rest could make one, for the same reason as the whole.
+
+    Says whether the first line was there, for then there is nothing more to see.
+    """
     if not _METHOD_BEGUN.match(begun):
         raise BadRequest(400, "not an HTTP request")
     line, end, _ = begun.partition(b"\n")
     if end:
         _match_request_line((line[:-1] if line.endswith(b"\r") else line + end).decode("latin-1"))
+    return bool(end)
 
 
 def _match_request_line(line: str) -> re.Match[str]:
@@ -304,20 +308,18 @@ def parse_trailers(raw: bytes) -> Headers:
 
 # -- responses ---------------------------------------------------------------------------------------------------------
 def parse_response(raw: bytes, *, bodiless: bool) -> ResponseHead:
-    """`raw` up to and with its empty line; `bodiless` when HEAD was asked. Raises BadResponse."""
+    """`raw` up to and with its empty line; `bodiless` when HEAD was asked. Raises BadRequest, which ResponseParser
+    turns into BadResponse: the grammar is the same on both sides."""
     lines = raw.decode("latin-1").split("\r\n")
     match = _match_status_line(lines[0])
-    try:
-        headers, fields = _parse_fields(raw, lines, _FRAMING)
-        options = _connection(fields)
-        length = _body_length(fields, match[1])
-    except BadRequest as error:
-        raise BadResponse(error.reason) from error
+    headers, fields = _parse_fields(raw, lines, _FRAMING)
+    options = _connection(fields)
+    length = _body_length(fields, match[1])
     status = int(match[2])
     chunked = length is None
     if status < 200 or status == 204:
         if length != 0:
-            raise BadResponse(f"a {status} with a body")
+            raise BadRequest(502, f"a {status} with a body")
     elif bodiless or status == 304:
         length, chunked = 0, False
     elif "content-length" not in fields:
@@ -337,19 +339,20 @@ def parse_response(raw: bytes, *, bodiless: bool) -> ResponseHead:
     )
 
 
-def look_at_response(begun: bytes) -> None:
-    """Refuse the beginning of a head that no rest could make one."""
+def look_at_response(begun: bytes) -> bool:
+    """As look_at_request."""
     if not _STATUS_BEGUN.startswith(begun[: len(_STATUS_BEGUN)]):
-        raise BadResponse("a malformed status line")
+        raise BadRequest(502, "a malformed status line")
     line, end, _ = begun.partition(b"\n")
     if end:
         _match_status_line((line[:-1] if line.endswith(b"\r") else line + end).decode("latin-1"))
+    return bool(end)
 
 
 def _match_status_line(line: str) -> re.Match[str]:
     match = _STATUS_LINE.fullmatch(line)
     if match is None:
-        raise BadResponse("a malformed status line")
+        raise BadRequest(502, "a malformed status line")
     return match
 
 

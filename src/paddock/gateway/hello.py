@@ -17,7 +17,7 @@ _CLIENT_HELLO: Final = 1
 _RECORD_BYTES: Final = 1 << 14
 _SERVER_NAME: Final = 0
 _ALPN: Final = 16
-# encrypted_client_hello, its drafts and the ESNI before them. Browsers send a dummy that cannot be told from a real one.
+# encrypted_client_hello, its drafts and the ESNI before them. Browsers send a dummy, which cannot be told apart.
 _ECH: Final = frozenset({0xFE0D, 0xFE0C, 0xFE0B, 0xFE0A, 0xFE09, 0xFE08, 0xFF03, 0xFF02, 0xFFCE})
 _NAME: Final = re.compile(rb"[!-~]{1,255}")
 

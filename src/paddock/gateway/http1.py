@@ -85,8 +85,10 @@ class _Parser:
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._searched = 0  # how much of the buffer was looked at for the end of a head
+        self._looked = False  # whether the start line of an unfinished head was checked
         self._left = 0  # bytes of the body or chunk that are still to come
-        self._step: Callable[[list[Event]], bool] = self._head
+        self._step: Callable[[], bool] = self._head
+        self._events: list[Event] = []  # of the feed that is under way
         self.error: BadRequest | BadResponse | None = None
 
     def __repr__(self) -> str:
@@ -104,12 +106,16 @@ class _Parser:
             self._left -= len(data)
             return [Body(data)]
         self._buffer += data
-        events: list[Event] = []
+        return self._run()
+
+    def _run(self) -> list[Event]:
+        events = self._events = []
         try:
-            while self._step(events):
+            while self._step():
                 pass
-        except (BadRequest, BadResponse) as error:
+        except BadRequest as error:
             self._fail(error)
+        self._events = []
         if self.error is not None and not events:
             raise self.error
         return events
@@ -119,9 +125,8 @@ class _Parser:
         if self.error is not None:
             raise self.error.with_traceback(None)
         if not self._may_end():
-            self._fail(self._refusal("the connection ended inside a message"))
-            assert self.error is not None
-            raise self.error
+            self._fail(BadRequest(400, "the connection ended inside a message"))
+            return self.feed(b"")
         return []
 
     @property
@@ -138,45 +143,44 @@ class _Parser:
         """The connection left HTTP: what came since, of which nothing was parsed."""
         assert self.paused
         rest = self._take(len(self._buffer))
-        self._fail(self._refusal("the connection has left HTTP"))
+        self._fail(BadRequest(400, "the connection has left HTTP"))
         return rest
 
-    def _fail(self, error: BadRequest | BadResponse) -> None:
+    def _fail(self, error: BadRequest) -> None:
         self.error = error
         self._buffer.clear()
 
     def _may_end(self) -> bool:
         return not self._buffer and self._step in {self._head, self._pause, self._closed}
 
-    def _refusal(self, reason: str, status: int = 400) -> BadRequest | BadResponse:
+    def _look(self, begun: bytes) -> bool:
+        """Refuses what cannot become a head; says whether its first line was all there."""
         raise NotImplementedError
 
-    def _look(self, begun: bytes) -> None:
-        """Refuses what cannot become a head."""
-        raise NotImplementedError
-
-    def _begin(self, raw: bytes, events: list[Event]) -> None:
+    def _begin(self, raw: bytes) -> None:
         """A whole head is here."""
         raise NotImplementedError
 
-    def _ended(self, events: list[Event], end: End = END) -> bool:
+    def _ended(self, end: End = END) -> bool:
+        """The message is complete; says where the next bytes belong."""
         raise NotImplementedError
 
     def _take(self, count: int) -> bytes:
-        data = bytes(self._buffer[:count])
+        data = bytes(self._buffer) if count == len(self._buffer) else bytes(self._buffer[:count])
         del self._buffer[:count]
         self._searched = 0
         return data
 
-    def _head(self, events: list[Event]) -> bool:
+    def _head(self) -> bool:
         buffer = self._buffer
         if not buffer:
             return False
         end = self._find_end()
         if not 0 < end <= HTTP_HEAD_BYTES:
-            self._look(bytes(buffer[:HTTP_HEAD_BYTES]))
+            self._looked = self._looked or self._look(bytes(buffer[:HTTP_HEAD_BYTES]))
             return self._too_long(end)
-        self._begin(self._take(end), events)
+        self._looked = False
+        self._begin(self._take(end))
         return True
 
     def _find_end(self) -> int:
@@ -187,70 +191,67 @@ class _Parser:
 
     def _too_long(self, end: int) -> bool:
         if end or len(self._buffer) >= HTTP_HEAD_BYTES:
-            raise self._refusal(f"more than {HTTP_HEAD_BYTES} bytes of headers", 431)
+            raise BadRequest(431, f"more than {HTTP_HEAD_BYTES} bytes of headers")
         return False
 
-    def _pause(self, events: list[Event]) -> bool:
+    def _pause(self) -> bool:
         if len(self._buffer) > HTTP_HEAD_BYTES:
-            raise self._refusal("too much was sent ahead of an answer")
+            raise BadRequest(400, "too much was sent ahead of an answer")
         return False
 
-    def _closed(self, events: list[Event]) -> bool:
+    def _closed(self) -> bool:
         if self._buffer:
-            raise self._refusal("more after what was said to be the last")
+            raise BadRequest(400, "more after what was said to be the last")
         return False
 
     # -- bodies --------------------------------------------------------------------------------------------------------
-    def _body(self, events: list[Event]) -> bool:
-        return self._take_body(events) and self._ended(events)
+    def _body(self) -> bool:
+        return self._take_body() and self._ended()
 
-    def _take_body(self, events: list[Event]) -> bool:
+    def _take_body(self) -> bool:
         """Whether all of the body or chunk was taken."""
         if self._buffer:
             data = self._take(min(self._left, len(self._buffer)))
             self._left -= len(data)
-            events.append(Body(data))
+            self._events.append(Body(data))
         return self._left == 0
 
-    def _chunk_size(self, events: list[Event]) -> bool:
+    def _chunk_size(self) -> bool:
         end = self._buffer.find(b"\r\n", 0, _CHUNK_LINE_BYTES)
         if end < 0:
             if not _CHUNK_BEGUN.fullmatch(self._buffer):
-                raise self._refusal("a malformed chunk")
+                raise BadRequest(400, "a malformed chunk")
             return False
         line = self._take(end + 2)[:-2]
         if not _CHUNK_SIZE.fullmatch(line) or int(line, 16) > _CHUNK_BYTES_MAX:
-            raise self._refusal("a malformed chunk")
+            raise BadRequest(400, "a malformed chunk")
         self._left = int(line, 16)
         self._step = self._chunk_data if self._left else self._trailers
         return True
 
-    def _chunk_data(self, events: list[Event]) -> bool:
-        if not self._take_body(events):
+    def _chunk_data(self) -> bool:
+        if not self._take_body():
             return False
         self._step = self._chunk_end
         return True
 
-    def _chunk_end(self, events: list[Event]) -> bool:
+    def _chunk_end(self) -> bool:
         if not b"\r\n".startswith(self._buffer[:2]):
-            raise self._refusal("a chunk that does not end where it should")
+            raise BadRequest(400, "a chunk that does not end where it should")
         if len(self._buffer) < 2:
             return False
         self._take(2)
         self._step = self._chunk_size
         return True
 
-    def _trailers(self, events: list[Event]) -> bool:
+    def _trailers(self) -> bool:
         if self._buffer[:2] == b"\r\n":
             self._take(2)
-            return self._ended(events)
+            return self._ended()
         end = self._find_end()
         if not 0 < end <= HTTP_HEAD_BYTES:
             return self._too_long(end)
-        try:
-            return self._ended(events, End(parse_trailers(self._take(end))))
-        except BadRequest as error:
-            raise self._refusal(error.reason, error.status) from error
+        return self._ended(End(parse_trailers(self._take(end))))
 
 
 class RequestParser(_Parser):
@@ -258,7 +259,7 @@ class RequestParser(_Parser):
 
     def __init__(self) -> None:
         super().__init__()
-        self._current: Head | None = None
+        self._after: Callable[[], bool] = self._head  # the step behind the request that is under way
 
     def resume(self) -> list[Event]:
         """It stayed HTTP: the events of what came since."""
@@ -266,31 +267,24 @@ class RequestParser(_Parser):
         self._step = self._head
         return self.feed(b"")
 
-    def _refusal(self, reason: str, status: int = 400) -> BadRequest:
-        return BadRequest(status, reason)
+    def _look(self, begun: bytes) -> bool:
+        return look_at_request(begun)
 
-    def _look(self, begun: bytes) -> None:
-        look_at_request(begun)
-
-    def _begin(self, raw: bytes, events: list[Event]) -> None:
-        head = self._current = parse_request(raw)
-        events.append(head)
+    def _begin(self, raw: bytes) -> None:
+        head = parse_request(raw)
+        self._after = self._pause if head.leaves_http else self._head if head.keep_alive else self._closed
+        self._events.append(head)
         if head.length == 0:
-            self._ended(events)
+            self._ended()
         elif head.length is None:
             self._step = self._chunk_size
         else:
             self._left = head.length
             self._step = self._body
 
-    def _ended(self, events: list[Event], end: End = END) -> bool:
-        events.append(end)
-        head = self._current
-        assert head is not None
-        if head.leaves_http:
-            self._step = self._pause
-        else:
-            self._step = self._head if head.keep_alive else self._closed
+    def _ended(self, end: End = END) -> bool:
+        self._events.append(end)
+        self._step = self._after
         return True
 
 
@@ -314,63 +308,63 @@ class ResponseParser(_Parser):
 
     def feed_end(self) -> list[Event]:
         if self.error is None and self._step == self._until_close:
-            events: list[Event] = []
-            self._ended(events)
-            return events
+            self._step = self._ended
+            return self._run()
         return super().feed_end()
 
     def _may_end(self) -> bool:
         return super()._may_end() and not self._expected
 
-    def _refusal(self, reason: str, status: int = 400) -> BadResponse:
-        return BadResponse(reason)
+    def _fail(self, error: BadRequest) -> None:
+        super()._fail(error)
+        self.error = BadResponse(error.reason)
 
-    def _look(self, begun: bytes) -> None:
+    def _look(self, begun: bytes) -> bool:
         if not self._expected:
-            raise BadResponse("an answer nobody asked for")
-        look_at_response(begun)
+            raise BadRequest(502, "an answer nobody asked for")
+        return look_at_response(begun)
 
-    def _begin(self, raw: bytes, events: list[Event]) -> None:
+    def _begin(self, raw: bytes) -> None:
         if not self._expected:
-            raise BadResponse("an answer nobody asked for")
+            raise BadRequest(502, "an answer nobody asked for")
         request = self._expected[0]
         head = parse_response(raw, bodiless=request.method == "HEAD")
         self._keep_alive = head.keep_alive
         if head.interim:
             self._interim += 1
             if self._interim > HTTP_INTERIM_MAX:
-                raise BadResponse("too many interim answers")
-            events.append(head)
+                raise BadRequest(502, "too many interim answers")
+            self._events.append(head)
         elif head.status == 101 or (request.method == "CONNECT" and head.status < 300):
             if not request.leaves_http or (head.status == 101) != request.websocket:
-                raise BadResponse("a change of protocol nobody asked for")
-            events.append(head)
-            self._answered(events)
+                raise BadRequest(502, "a change of protocol nobody asked for")
+            self._events.append(head)
+            self._answered()
             self._step = self._pause
         else:
-            events.append(head)
-            self._begin_body(head, events)
+            self._events.append(head)
+            self._begin_body(head)
 
-    def _begin_body(self, head: ResponseHead, events: list[Event]) -> None:
+    def _begin_body(self, head: ResponseHead) -> None:
         if head.length == 0:
-            self._ended(events)
+            self._ended()
         elif head.length is not None:
             self._left = head.length
             self._step = self._body
         else:
             self._step = self._chunk_size if head.chunked else self._until_close
 
-    def _until_close(self, events: list[Event]) -> bool:
+    def _until_close(self) -> bool:
         if self._buffer:
-            events.append(Body(self._take(len(self._buffer))))
+            self._events.append(Body(self._take(len(self._buffer))))
         return False
 
-    def _ended(self, events: list[Event], end: End = END) -> bool:
-        self._answered(events, end)
+    def _ended(self, end: End = END) -> bool:
+        self._answered(end)
         self._step = self._head if self._keep_alive else self._closed
         return True
 
-    def _answered(self, events: list[Event], end: End = END) -> None:
-        events.append(end)
+    def _answered(self, end: End = END) -> None:
+        self._events.append(end)
         self._expected.popleft()
         self._interim = 0

@@ -15,13 +15,11 @@ from ctypes import POINTER, byref, c_char_p, c_int, c_long, c_size_t, c_void_p
 
 from paddock.errors import Unavailable
 
-_NAMES = ("libcrypto.so.3", "libcrypto.so.1.1")
 _EC = 408  # EVP_PKEY_EC
 _PRIME256V1 = 415  # NID_X9_62_prime256v1
 _PARAMGEN_OR_KEYGEN = 1 << 1 | 1 << 2
 _CURVE_NID = 0x1001  # EVP_PKEY_CTRL_EC_PARAMGEN_CURVE_NID
 _SIGNATURE_BYTES = 80  # two 33-octet integers and their headers are 72
-_DER_BYTES = 512
 
 _PROTOTYPES: dict[str, tuple[object, list[object]]] = {
     "EVP_PKEY_CTX_new_id": (c_void_p, [c_int, c_void_p]),
@@ -31,7 +29,7 @@ _PROTOTYPES: dict[str, tuple[object, list[object]]] = {
     "EVP_PKEY_keygen": (c_int, [c_void_p, POINTER(c_void_p)]),
     "EVP_PKEY_free": (None, [c_void_p]),
     "i2d_PrivateKey": (c_int, [c_void_p, POINTER(c_void_p)]),
-    "i2d_PUBKEY": (c_int, [c_void_p, POINTER(c_void_p)]),
+    "CRYPTO_free": (None, [c_void_p, c_char_p, c_int]),
     "d2i_PrivateKey": (c_void_p, [c_int, c_void_p, POINTER(c_void_p), c_long]),
     "EVP_MD_CTX_new": (c_void_p, []),
     "EVP_MD_CTX_free": (None, [c_void_p]),
@@ -57,12 +55,15 @@ class Key:
         self._lib.EVP_PKEY_free(self._pkey)
 
     def private_der(self) -> bytes:
-        """SEC 1 ECPrivateKey."""
-        return self._written(self._lib.i2d_PrivateKey)
-
-    def public_der(self) -> bytes:
-        """SubjectPublicKeyInfo."""
-        return self._written(self._lib.i2d_PUBKEY)
+        """SEC 1 ECPrivateKey; it ends with the public point."""
+        written = c_void_p()
+        length = self._lib.i2d_PrivateKey(self._pkey, byref(written))
+        if length <= 0 or not written.value:
+            raise _failed(self._lib, "write a key")
+        try:
+            return ctypes.string_at(written.value, length)
+        finally:
+            self._lib.CRYPTO_free(written, b"", 0)
 
     def sign(self, data: bytes) -> bytes:
         """ECDSA with SHA-256, as DER."""
@@ -80,13 +81,6 @@ class Key:
         finally:
             lib.EVP_MD_CTX_free(context)
         return room.raw[: length.value]
-
-    def _written(self, encode: ctypes._NamedFuncPointer) -> bytes:
-        room = ctypes.create_string_buffer(_DER_BYTES)
-        length: int = encode(self._pkey, None)  # the length alone, before anything is written
-        if not 0 < length <= _DER_BYTES or encode(self._pkey, byref(c_void_p(ctypes.addressof(room)))) != length:
-            raise _failed(self._lib, "write a key")
-        return room.raw[:length]
 
 
 def generate() -> Key:
@@ -140,8 +134,12 @@ def _candidates() -> list[str | None]:
     import _ssl
 
     own = getattr(_ssl, "__file__", None)  # absent where the module is part of the interpreter
-    names = [name for name in _NAMES if name.endswith(f".{ssl.OPENSSL_VERSION_INFO[0]}")] or _NAMES[1:]
-    return [*([own] if own else []), None, *names]
+    return [*([own] if own else []), None, *_names()]
+
+
+def _names() -> list[str]:
+    major = ssl.OPENSSL_VERSION_INFO[0]
+    return [f"libcrypto.so.{major}" if major >= 3 else "libcrypto.so.1.1"]
 
 
 def _failed(lib: ctypes.CDLL, what: str) -> Unavailable:

@@ -14,16 +14,15 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Final
 
 from paddock.errors import Unavailable
-from paddock.limits import NAME_COOL_DOWN_S, NAMES_PER_BOX
+from paddock.limits import NAME_COOL_DOWN_S, NAMES_PER_BOX, SYNTHETIC_FIRST, SYNTHETIC_LAST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from paddock.policy import Host
 
-FIRST: Final = ipaddress.IPv4Address("198.18.1.0")
-LAST: Final = ipaddress.IPv4Address("198.19.255.255")
-_SPAN: Final = int(LAST) - int(FIRST) + 1
+_FIRST: Final = int(ipaddress.IPv4Address(SYNTHETIC_FIRST))
+_SPAN: Final = int(ipaddress.IPv4Address(SYNTHETIC_LAST)) - _FIRST + 1
 
 
 class _Entry:
@@ -91,7 +90,7 @@ class Names:
         if self._taken >= min(2 * self._capacity, _SPAN):
             raise Unavailable("too many names in a short time", code="names")
         self._taken += 1
-        return int(FIRST) + (self._start + self._taken) % _SPAN
+        return _FIRST + (self._start + self._taken) % _SPAN
 
     def _drop_oldest(self) -> None:
         oldest = next((entry for entry in self._by_name.values() if not entry.flows), None)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from paddock import codec, limits
-from paddock.errors import UserError
+from paddock.errors import Unavailable, UserError
 from paddock.text import neutralise
 
 if TYPE_CHECKING:
@@ -25,6 +25,18 @@ _HEADER_BYTES = 64
 _NUMBER_MAX = 1 << 62
 _TRIES = 3  # a writer that turns faster than we read; the rest comes with the next poll
 _CHARS = {"time": 32, "box": 64, "protocol": 16, "host": 256, "rule": 320, "reason": 320}  # the line stays below 4 KiB
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+
+def encode(wire: dict[str, str | int]) -> bytes:
+    """One line: ASCII, and nothing a value holds can end it."""
+    return _encode(wire).encode("ascii") + b"\n"
+
+
+def plain(text: str, limit: int) -> str:
+    """At most `limit` printable ASCII characters: in JSON they take at most twice as many bytes."""
+    shown = neutralise(text, limit)
+    return shown if shown.isascii() else neutralise(shown.encode("ascii", "backslashreplace").decode("ascii"), limit)
 
 
 class Event(enum.Enum):
@@ -71,16 +83,20 @@ class Record:
 
     def to_line(self) -> bytes:
         """One line of ASCII, whatever the fields hold: controls are escaped and long text is cut."""
-        wire: dict[str, str | int] = {"time": self.time, "event": self.event.value, "box": self.box}
+        wire: dict[str, str | int] = {
+            "time": plain(self.time, _CHARS["time"]),
+            "event": self.event.value,
+            "box": plain(self.box, _CHARS["box"]),
+        }
         for name in _OPTIONAL:
             value = getattr(self, name)
             if isinstance(value, str) and value:
-                wire[name] = neutralise(value, _CHARS[name])
+                wire[name] = plain(value, _CHARS[name])
             elif isinstance(value, int) and value:
                 wire[name] = min(max(value, 0), _NUMBER_MAX)
         if self.decision is not Decision.NONE:
             wire["decision"] = self.decision.value
-        return json.dumps(wire, separators=(",", ":")).encode("ascii") + b"\n"
+        return encode(wire)
 
 
 _OPTIONAL = tuple(field.name for field in fields(Record) if field.name not in {"time", "event", "box", "decision"})
@@ -153,7 +169,7 @@ def aggregate(records: Iterable[Record]) -> tuple[Summary, ...]:
 
 
 def read(paths: Sequence[str]) -> list[Record]:
-    """All records of a box, the oldest first."""
+    """All records of a box, the oldest first; a full log takes a second."""
     return Reader(paths).poll()
 
 
@@ -169,10 +185,14 @@ class Reader:
         return f"<Reader segment {self._segment} at {self._offset}>"
 
     def poll(self) -> list[Record]:
+        """Records in order; Unavailable when a file cannot be read. One that is missing is empty."""
         found: list[Record] = []
-        for _ in range(_TRIES):
-            if self._read_halves(found):
-                break
+        try:
+            for _ in range(_TRIES):
+                if self._read_halves(found):
+                    break
+        except OSError as error:
+            raise Unavailable(f"the network log cannot be read: {error.strerror}", code="no-log") from error
         return found
 
     def _read_halves(self, found: list[Record]) -> bool:

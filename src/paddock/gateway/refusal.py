@@ -44,7 +44,7 @@ class TlsRefusal:
         self._text, self._status = text, status
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self._shaken = False
+        self._shaken = self._answered = False
         self._fed_bytes = 0
         self._head = bytearray()
         self.done = False
@@ -59,17 +59,29 @@ class TlsRefusal:
         if self.done:
             return b""
         self._fed_bytes += len(data)
-        if data and self._fed_bytes <= limits.REFUSAL_FED_BYTES:
-            self._incoming.write(data)
-        else:
-            self._incoming.write_eof()
+        if not data or self._fed_bytes > limits.REFUSAL_FED_BYTES:
+            return self._give_up()
+        self._incoming.write(data)
         try:
             self._advance()
         except ssl.SSLWantReadError:
-            self.done = self._fed_bytes > limits.REFUSAL_FED_BYTES
+            pass
         except (ssl.SSLError, OSError, ValueError):
             self.done = True  # the alert, where TLS has one for it, is in what goes out
-        return self._outgoing.read()
+        return self._sent()
+
+    def _sent(self) -> bytes:
+        data = self._outgoing.read()
+        self._answered = self._answered or bool(data)
+        return data
+
+    def _give_up(self) -> bytes:
+        """Close inside TLS once there is one; before the first answer an alert can still be read in the clear."""
+        self.done = True
+        if self._shaken:
+            self._close()
+            return self._sent()
+        return b"" if self._answered else ACCESS_DENIED_ALERT
 
     def _advance(self) -> None:
         if not self._shaken:
@@ -78,17 +90,19 @@ class TlsRefusal:
         while not self._is_head_complete():
             chunk = self._tls.read(_READ_BYTES)
             if not chunk:
-                self.done = True
-                return
+                raise ssl.SSLEOFError
             self._head += chunk
         self._tls.write(
             http_response(self._text, status=self._status, head_only=self._head.startswith((b"HEAD ", b"head ")))
         )
         self.delivered = self.done = True
+        self._close()
+
+    def _close(self) -> None:
         try:
             self._tls.unwrap()
-        except ssl.SSLWantReadError:
-            pass  # the client's close is not waited for
+        except (ssl.SSLError, OSError, ValueError):
+            pass  # our close is written; the client's is not waited for
 
     def _is_head_complete(self) -> bool:
         """True too for what is no HTTP or too long: it will not become better, and the text explains it."""

@@ -6,6 +6,7 @@ JKS format, which every JVM reads; it protects integrity with a password that ev
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
 import os
@@ -39,25 +40,22 @@ def host_bundle_path() -> str | None:
 
 def bundle(host_bundle_path: str | None, authority: Authority) -> bytes:
     """The host's trusted certificates and the box's own."""
-    return authority.certificate_pem + _host(host_bundle_path)[0]
+    return authority.certificate_pem + _host(host_bundle_path).pem
 
 
 def java_store(certificates: Sequence[bytes]) -> bytes:
     """A JKS file with these DER certificates as trusted entries, password `changeit`."""
-    stamp_ms = int(time.time() * 1000)
-    entries = b"".join(_entry(f"paddock-{number}", stamp_ms, each) for number, each in enumerate(certificates))
-    body = _JKS.pack(_JKS_MAGIC, _JKS_VERSION, len(certificates)) + entries
-    return body + hashlib.sha1(_JKS_SALT + body, usedforsecurity=False).digest()
+    return b"".join(_Store(certificates).parts(()))
 
 
 def install(directory: str, authority: Authority, *, host_bundle: str | None, java: bool) -> None:
     """Write what the box mounts, and the authority for the gateway, into `directory`, which exists."""
+    host = _host(host_bundle)
     try:
-        _write(f"{directory}/{AUTHORITY_FILE}", authority.to_pem(), 0o600)
-        _write(f"{directory}/{BUNDLE_FILE}", bundle(host_bundle, authority), 0o644)
+        _write(f"{directory}/{AUTHORITY_FILE}", [authority.to_pem()], 0o600)
+        _write(f"{directory}/{BUNDLE_FILE}", [authority.certificate_pem, host.pem], 0o644)
         if java:
-            own = [der for label, der in from_pem(authority.certificate_pem) if label == "CERTIFICATE"]
-            _write(f"{directory}/{JAVA_FILE}", java_store([*own, *_host(host_bundle)[1]]), 0o644)
+            _write(f"{directory}/{JAVA_FILE}", host.store.parts(_certificates(authority.certificate_pem)), 0o644)
     except OSError as error:
         raise Unavailable(f"cannot write the certificates of a box: {error.strerror}", code="write") from error
 
@@ -71,35 +69,73 @@ def load(directory: str) -> Authority:
         raise Unavailable(f"the authority of a box cannot be read: {error.strerror}", code="certificate") from error
 
 
-def _host(path: str | None) -> tuple[bytes, tuple[bytes, ...]]:
-    """The host's bundle as it is, and its certificates; read again only when it changed."""
+class _Store:
+    """A Java store with room for more: what all boxes share is written and digested once, not at every start."""
+
+    def __init__(self, certificates: Sequence[bytes]) -> None:
+        self._count = len(certificates)
+        self._stamp_ms = int(time.time() * 1000)
+        self._entries = b"".join(map(self._entry, range(self._count), certificates))
+        self._digest = functools.cache(self._begin)
+
+    def parts(self, more: Sequence[bytes]) -> list[bytes]:
+        """The file with `more` certificates at its end, in pieces."""
+        count = self._count + len(more)
+        own = b"".join(map(self._entry, range(self._count, count), more))
+        digest = self._digest(count).copy()
+        digest.update(own)
+        return [_head(count), self._entries, own, digest.digest()]
+
+    def _begin(self, count: int) -> hashlib._Hash:
+        return hashlib.sha1(_JKS_SALT + _head(count) + self._entries, usedforsecurity=False)
+
+    def _entry(self, number: int, certificate: bytes) -> bytes:
+        return b"".join(
+            (
+                struct.pack(">I", _JKS_TRUSTED),
+                _text(f"paddock-{number}"),
+                struct.pack(">Q", self._stamp_ms),
+                _text("X.509"),
+                struct.pack(">I", len(certificate)),
+                certificate,
+            )
+        )
+
+
+class _Host:
+    """The host's bundle as it is, and as Java wants it."""
+
+    def __init__(self, pem: bytes) -> None:
+        self.pem = pem
+
+    @functools.cached_property
+    def store(self) -> _Store:
+        return _Store(_certificates(self.pem))
+
+
+def _host(path: str | None) -> _Host:
+    """Read again only when it changed."""
     try:
-        status = os.stat(path) if path else None
-        if path is None or status is None:
-            return b"", ()
-        return _read_host(path, status.st_ino, status.st_mtime_ns, status.st_size)
+        if path is not None:
+            status = os.stat(path)
+            return _read_host(path, status.st_ino, status.st_mtime_ns, status.st_size)
     except OSError:
-        return b"", ()
+        pass  # a host without certificates trusts nobody, and its boxes only themselves
+    return _Host(b"")
 
 
 @functools.lru_cache(maxsize=1)
-def _read_host(path: str, inode: int, mtime_ns: int, size: int) -> tuple[bytes, tuple[bytes, ...]]:  # noqa: ARG001
+def _read_host(path: str, inode: int, mtime_ns: int, size: int) -> _Host:  # noqa: ARG001 - they tell a change
     with open(path, "rb") as file:
-        data = file.read(_BUNDLE_BYTES)
-    return data, tuple(dict.fromkeys(der for label, der in from_pem(data) if label == "CERTIFICATE"))
+        return _Host(file.read(_BUNDLE_BYTES))
 
 
-def _entry(alias: str, stamp_ms: int, certificate: bytes) -> bytes:
-    return b"".join(
-        (
-            struct.pack(">I", _JKS_TRUSTED),
-            _text(alias),
-            struct.pack(">Q", stamp_ms),
-            _text("X.509"),
-            struct.pack(">I", len(certificate)),
-            certificate,
-        )
-    )
+def _certificates(pem: bytes) -> list[bytes]:
+    return list(dict.fromkeys(content for label, content in from_pem(pem) if label == "CERTIFICATE"))
+
+
+def _head(count: int) -> bytes:
+    return _JKS.pack(_JKS_MAGIC, _JKS_VERSION, count)
 
 
 def _text(text: str) -> bytes:
@@ -107,14 +143,17 @@ def _text(text: str) -> bytes:
     return struct.pack(">H", len(data)) + data
 
 
-def _write(path: str, data: bytes, mode: int) -> None:
+def _write(path: str, parts: Sequence[bytes], mode: int) -> None:
     """Whole or not at all, but without waiting for the disk: after a crash of the host every start makes them anew."""
     fresh = f"{path}.{os.urandom(8).hex()}"
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        with open(fd, "wb") as file:
+        try:
             os.fchmod(fd, mode)
-            file.write(data)
+            if os.writev(fd, parts) != sum(map(len, parts)):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        finally:
+            os.close(fd)
         os.rename(fresh, path)
     except BaseException:
         os.unlink(fresh)

@@ -46,6 +46,14 @@ _BACKLOG = 512  # connections init has not taken yet: commands that start in one
 _OWN_TIMER_S = 1.0
 _RESEAL_S = 5.0
 _REPLY_BYTES = 4096
+# How programs are told which authorities to trust.
+_TRUST = dict.fromkeys(
+    (
+        *("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"),
+        *("CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE", "CODEX_CA_CERTIFICATE", "PIP_CERT"),
+    ),
+    plans.CA_BUNDLE,
+)
 
 
 class ProcessHandle:
@@ -308,6 +316,7 @@ class ProcessEngine:
             "PADDOCK_BOX": spec.name,
             "PATH": ":".join(dict.fromkeys(path)),
             **found.env,
+            **(_TRUST if os.path.isfile(f"{placement.directory}/net/bundle.pem") else {}),
         }
 
     def killed(self, placement: Placement) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 HOME = "/home/agent"
 RUN = "/run/paddock"
+CA_BUNDLE = f"{RUN}/ca-bundle.pem"
 STORED = ("/tmp/", "/var/tmp/", f"{HOME}/")  # what of the box's tree lies in its storage
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _LINKS = (("ptmx", "pts/ptmx"), ("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2"))
@@ -30,6 +31,12 @@ _PROC_COVERED = (
     *("kcore", "kallsyms", "kmsg", "keys", "key-users", "timer_list", "sched_debug", "kpagecount", "kpageflags"),
     *("kpagecgroup", "slabinfo", "vmallocinfo", "iomem", "ioports", "modules", "config.gz", "latency_stats", "mtrr"),
 )
+# Where programs look for the authorities they trust, below /etc: Debian, Arch, Fedora, SUSE, Alpine; and Java's own.
+_BUNDLES = (
+    *("ssl/certs/ca-certificates.crt", "ca-certificates/extracted/tls-ca-bundle.pem", "pki/tls/certs/ca-bundle.crt"),
+    *("pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "ssl/ca-bundle.pem", "ssl/cert.pem"),
+)
+_JAVA_STORES = ("ssl/certs/java/cacerts", "pki/ca-trust/extracted/java/cacerts")
 _USR_MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _NAMESPACES = ("mnt", "net", "pid", "ipc", "uts", "cgroup", "time")
 
@@ -139,6 +146,7 @@ def make(spec: BoxSpec, ground: Ground) -> Plan:
             *_devices(ground.memory_bytes),
             *_proc(),
             *_private(ground),
+            *_network(ground),
             *_toolchains(spec, ground, sockets),
             *(_bind(source, target, ground, read_only=ro, own=True) for source, target, ro in shown),
             *_hidden(spec, shown, ground),
@@ -226,6 +234,29 @@ def _private(ground: Ground) -> list[MountOp]:
         _bind(f"{ground.storage}/tmp", "/var/tmp", ground, read_only=False, own=True),
         _bind(f"{ground.storage}/home", HOME, ground, read_only=False, own=True),
     ]
+
+
+def _network(ground: Ground) -> list[MountOp]:
+    """What the gateway gives a box: its refusals to read, and its authority over the host's own list of them."""
+    net = f"{ground.storage}/net"
+    places = [("denials.jsonl", f"{RUN}/denials.jsonl"), ("bundle.pem", CA_BUNDLE)]
+    places += [("bundle.pem", f"/etc/{path}") for path in _plain_files(ground.etc, _BUNDLES)]
+    places += [("cacerts", f"/etc/{path}") for path in _plain_files(ground.etc, _JAVA_STORES)]
+    given = {name for name in ("denials.jsonl", "bundle.pem", "cacerts") if os.path.isfile(f"{net}/{name}")}
+    return [
+        _bind(f"{net}/{name}", target, ground, own=True, extra=("noexec",)) for name, target in places if name in given
+    ]
+
+
+@functools.lru_cache(64)
+def _plain_files(etc: str, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the paths that this view of /etc has as files, not as links to another of them."""
+    real = os.path.realpath(etc)
+    return tuple(
+        path
+        for path in paths
+        if os.path.isfile(f"{real}/{path}") and os.path.realpath(f"{real}/{path}") == f"{real}/{path}"
+    )
 
 
 def _toolchains(spec: BoxSpec, ground: Ground, sockets: hostsockets.Bound) -> list[MountOp]:
