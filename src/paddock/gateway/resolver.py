@@ -220,7 +220,7 @@ def _server(text: str) -> _Server | None:
     """None for one we cannot ask, such as a link-local address with its interface."""
     address, _, port = text.partition("#")
     try:
-        return _Server(ipaddress.ip_address(address), parse_port(port) if port else _PORT)
+        return _Server(_address(address), parse_port(port) if port else _PORT)
     except (ValueError, UserError):
         return None
 
@@ -229,7 +229,13 @@ def _addresses(texts: tuple[str, ...]) -> tuple[Address, ...]:
     found: list[Address] = []
     for text in texts:
         try:
-            found.append(ipaddress.ip_address(text))
-        except ValueError:  # an address with an interface, or what a person mistyped
+            found.append(_address(text))
+        except ValueError:  # what a person mistyped, or one with its interface
             continue
     return tuple(found)
+
+
+def _address(text: str) -> Address:
+    if "%" in text:  # what the interface is called is not for a jail to look up
+        raise ValueError(text)
+    return ipaddress.ip_address(text)
