@@ -49,6 +49,7 @@ _TABLE: tuple[tuple[str, str], ...] = (
     ("100::/64", "a discarded address"),
     ("2001:db8::/32", _DOCUMENTATION),
     ("2001::/23", _OTHER),
+    ("2002::/16", _OTHER),  # 6to4, whose relays are gone (RFC 7526)
     ("3fff::/20", _DOCUMENTATION),
     ("fc00::/7", _PRIVATE),
     ("fe80::/10", "a link-local address"),
