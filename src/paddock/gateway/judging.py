@@ -1,0 +1,159 @@
+"""A box's decisions: policy first, and where policy says nothing and the box may ask, a person."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from paddock.gateway.asking import Answer, Asks, Outcome
+from paddock.limits import ASK_HOLD_S
+from paddock.policy import (
+    Action,
+    Address,
+    Default,
+    Evaluator,
+    Host,
+    Layer,
+    OnDeny,
+    Pattern,
+    Policy,
+    Rule,
+    Source,
+    SourceKind,
+    Verdict,
+)
+from paddock.policy.layering import ORGANISATION
+from paddock.policy.pattern import LOCALHOST
+
+if TYPE_CHECKING:
+    from paddock.gateway.asking import Pending
+
+_ONCE: Final = Source(SourceKind.FLAG, "once")
+_WORDS: Final = {
+    Outcome.REFUSED: "someone was asked and said no",
+    Outcome.TIMEOUT: "someone was asked and did not answer in time",
+    Outcome.FULL: "too many questions wait already",
+    Outcome.UNATTENDED: "nobody is there to be asked; `paddock policy pending` lists the question",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """Leave to connect to one destination. `evaluator` judges the addresses it leads to, and belongs to this policy."""
+
+    host: Host
+    port: int
+    verdict: Verdict
+    evaluator: Evaluator
+    generation: int
+    once: bool = False
+    inside: bool = False  # to a published port of the box, which no policy of the box is about
+
+
+class Judge:
+    """One box's policy as it is now; `generation` counts its changes."""
+
+    def __init__(self, policy: Policy, own_addresses: frozenset[Address], *, attended: bool) -> None:
+        self._own = own_addresses
+        self.asks = Asks()
+        self.attended = attended
+        self.generation = 0
+        self._take(policy)
+
+    def __repr__(self) -> str:
+        return f"<Judge {self.generation} {self.evaluator!r} {self.asks!r}>"
+
+    @property
+    def may_ask(self) -> bool:
+        return self._policy.on_deny is OnDeny.ASK
+
+    def change(self, policy: Policy) -> None:
+        """UserError for a policy that cannot be; then the old one stays."""
+        self._take(policy)
+        self.generation += 1
+        self.asks.policy_changed(lambda host, port: self.evaluator.decide(Host(host), port).allowed)
+
+    def change_addresses(self, own_addresses: frozenset[Address]) -> None:
+        self._own = own_addresses
+        self.change(self._policy)
+
+    def pending(self) -> tuple[Pending, ...]:
+        return self.asks.pending()
+
+    def answer(self, ask: str, answer: Answer) -> None:
+        self.asks.answer(ask, answer)
+
+    async def judge(self, host: Host, port: int, protocol: str) -> Grant | Verdict:
+        """Leave, or the verdict that refuses it; asks a person if that is the way of this box."""
+        verdict = self.evaluator.decide(host, port)
+        if verdict.allowed:
+            return self._grant(host, port, verdict)
+        if not self.may_ask or not self._is_open_question(host, port, verdict):
+            return verdict
+        outcome = await self._ask(host, port, protocol)
+        if outcome is Outcome.ALLOWED:
+            return self._once(host, port)
+        verdict = self.evaluator.decide(host, port)
+        if verdict.allowed:
+            return self._grant(host, port, verdict)
+        why = _WORDS.get(outcome, "")
+        return Verdict(False, verdict.rule, f"{verdict.reason}; {why}" if why else verdict.reason, layer=verdict.layer)
+
+    def published(self, port: int) -> Grant:
+        """Leave for a connection from the host to a port the user published."""
+        return Grant(
+            host=Host(LOCALHOST),
+            port=port,
+            verdict=Verdict(True, None, "published by the user"),
+            evaluator=self.evaluator,
+            generation=self.generation,
+            inside=True,
+        )
+
+    def _take(self, policy: Policy) -> None:
+        self.evaluator = Evaluator(policy, self._own)
+        self._policy = policy
+        ceiling = tuple(layer for layer in policy.layers if layer.name == ORGANISATION)
+        self._ceiling = Evaluator(Policy(layers=ceiling), self._own) if ceiling else None
+
+    def _grant(self, host: Host, port: int, verdict: Verdict) -> Grant:
+        return Grant(host=host, port=port, verdict=verdict, evaluator=self.evaluator, generation=self.generation)
+
+    def _is_open_question(self, host: Host, port: int, verdict: Verdict) -> bool:
+        """Nobody has decided it: there is no rule against it, and the organisation leaves it to the user."""
+        if verdict.rule is not None or verdict.final:
+            return False
+        return self._ceiling is None or self._ceiling.decide(host, port).allowed
+
+    async def _ask(self, host: Host, port: int, protocol: str) -> Outcome:
+        loop = asyncio.get_running_loop()
+        answered: asyncio.Future[Outcome] = loop.create_future()
+
+        def wake(outcome: Outcome) -> None:
+            if not answered.done():
+                answered.set_result(outcome)
+
+        waiter = self.asks.ask(host.text, port, protocol, wake, attended=self.attended)
+        if waiter.outcome is not None:
+            return waiter.outcome
+        timer = loop.call_later(ASK_HOLD_S + 0.01, self.asks.expire)
+        try:
+            return await answered
+        finally:
+            timer.cancel()
+            waiter.leave()
+
+    def _once(self, host: Host, port: int) -> Grant:
+        """Leave for this destination alone; what anybody has said of addresses and the ceiling still hold."""
+        rules = [Rule(Action.ALLOW, Pattern(host.with_port(port)).text, _ONCE)]
+        layers = []
+        for layer in self._policy.layers:
+            if layer.name == ORGANISATION:
+                layers.append(layer)
+            else:
+                rules += (r for r in layer.rules if r.action is Action.DENY and Pattern(r.pattern).network is not None)
+        layers.append(Layer("once", Default.DENY, tuple(rules)))
+        evaluator = Evaluator(Policy(layers=tuple(layers)), self._own)
+        verdict = Verdict(True, rules[0], "allowed once by a person")
+        return Grant(host=host, port=port, verdict=verdict, evaluator=evaluator, generation=self.generation, once=True)
