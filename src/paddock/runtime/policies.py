@@ -44,6 +44,7 @@ log = logging.getLogger(__name__)
 _CACHED = 128  # boxes made alike share a policy and its index
 _LOOK_EVERY_S = 2.0  # where inotify does not speak
 _HTTPS = 443
+PRESET = "preset:"
 _FLAGS = Source(SourceKind.FLAG, "command line")
 
 
@@ -321,13 +322,17 @@ def merge(network: Network, change: Network) -> Network:
 
 
 def without(network: Network, patterns: tuple[str, ...]) -> Network:
-    """The network without the rules of these patterns; UserError names one that has none."""
-    gone = [Pattern(text).text for text in patterns]
+    """The network without the rules of these patterns, and without `preset:NAME`; UserError names what is not there."""
+    presets = [text.removeprefix(PRESET) for text in patterns if text.startswith(PRESET)]
+    gone = [Pattern(text).text for text in patterns if not text.startswith(PRESET)]
     known = {rule.pattern for rule in network.rules}
-    for text in gone:
-        if text not in known:
-            raise no_rule(text)
-    return replace(network, rules=tuple(rule for rule in network.rules if rule.pattern not in gone))
+    for missing in (*(f"{PRESET}{name}" for name in {*presets} - {*network.presets}), *({*gone} - known)):
+        raise no_rule(missing)
+    return replace(
+        network,
+        rules=tuple(rule for rule in network.rules if rule.pattern not in gone),
+        presets=tuple(name for name in network.presets if name not in presets),
+    )
 
 
 def no_rule(pattern: str) -> UserError:
