@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Self
 
-_NET = kernel.CLONE_NEWUSER | kernel.CLONE_NEWNET
+NET = kernel.CLONE_NEWUSER | kernel.CLONE_NEWNET
 _libc = ctypes.CDLL(None, use_errno=True)
 _SIOCSIFFLAGS = 0x8914
 _IFF_UP_RUNNING = 0x41
@@ -60,12 +60,17 @@ def policy(
     return Policy(layers=(ceiling, *layers) if ceiling else layers, on_deny=on_deny)
 
 
+def loopback_up() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        fcntl.ioctl(sock, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", _IFF_UP_RUNNING))
+
+
 def play(act: Callable[[Scene], None]) -> None:
     def inside() -> None:
         with Scene() as scene:
             act(scene)
 
-    namespaces.inside(inside, _NET, as_id=_ORDINARY_ID)
+    namespaces.inside(inside, NET, as_id=_ORDINARY_ID)
 
 
 class Scene:
@@ -81,8 +86,7 @@ class Scene:
         self._count = 0
 
     def __enter__(self) -> Self:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-            fcntl.ioctl(sock, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", _IFF_UP_RUNNING))
+        loopback_up()
         self.start_gateway()
         return self
 

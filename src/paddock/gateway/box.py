@@ -56,6 +56,7 @@ _QUERIES: Final = 64
 _QUERY_BYTES: Final = 4096
 _SCARCE: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _DENIED_NAMES_KEPT: Final = 256
+_RECENT_S: Final = 5.0
 _DENIED_NAME_S: Final = 60.0  # a denied name is recorded once in this time, however often it is asked for
 
 
@@ -86,6 +87,7 @@ class Box:
         self._intakes: dict[asyncio.Task[None], socket.socket | None] = {}
         self._passages: set[Passage] = set()
         self._denied_names: OrderedDict[str, float] = OrderedDict()
+        self._last_denied: tuple[str, float] | None = None
         self._connections = self._refused = self._asked = self._sent = self._received = 0
         self._closed = False
         world.boxes += 1
@@ -278,8 +280,15 @@ class Box:
         self._asked += 1
         return self.lookup.answer(data, tcp=tcp)
 
+    def name_denied_last(self) -> str:
+        """The name that was denied last, if that was just now: a guess at who connects without saying a name."""
+        if self._last_denied is None or self.world.poller.now - self._last_denied[1] > _RECENT_S:
+            return ""
+        return self._last_denied[0]
+
     def _name_denied(self, host: Host) -> None:
         now = self.world.poller.now
+        self._last_denied = host.text, now
         known = self._denied_names.get(host.text)
         if known is not None and now - known < _DENIED_NAME_S:
             return

@@ -136,8 +136,10 @@ class Door:
                 self._message(message)
         except BlockingIOError:
             return
-        except (OSError, ValueError) as error:
-            self._lose(f"not a message: {error}")
+        except OSError:
+            self._lose("it was shut")
+        except ValueError as error:
+            self._lose(str(error))
 
     def _message(self, message: control.Message) -> None:
         sockets = _sockets(message.fds)

@@ -23,6 +23,7 @@ from paddock.gateway.poller import READ, WRITE
 from paddock.limits import (
     FLOW_CHUNK_BYTES,
     FLOW_HAND_BACK_S,
+    FLOW_LARGE_PIPES,
     FLOW_PIPE_BYTES,
     FLOW_PIPES_MAX,
     FLOW_SPLICE_AFTER_BYTES,
@@ -78,24 +79,29 @@ class Pipes:
     """How many pipes all flows hold together; the kernel counts their pages per user."""
 
     def __init__(self, most: int = FLOW_PIPES_MAX) -> None:
-        self._left = most
+        self._most = most
+        self._taken = 0
+
+    def __repr__(self) -> str:
+        return f"<Pipes {self._taken} of {self._most}>"
 
     def take(self) -> tuple[int, int] | None:
-        if self._left <= 0:
+        if self._taken >= self._most:
             return None
         try:
             pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             return None
-        try:
-            fcntl.fcntl(pipe[1], _F_SETPIPE_SZ, FLOW_PIPE_BYTES)
-        except OSError:
-            pass  # the user's pages are used up: the small one works too
-        self._left -= 1
+        self._taken += 1
+        if self._taken <= FLOW_LARGE_PIPES:
+            try:
+                fcntl.fcntl(pipe[1], _F_SETPIPE_SZ, FLOW_PIPE_BYTES)
+            except OSError:
+                pass  # the user's pages are used up: the small one works too
         return pipe
 
     def give_back(self, pipe: tuple[int, int]) -> None:
-        self._left += 1
+        self._taken -= 1
         os.close(pipe[0])
         os.close(pipe[1])
 

@@ -184,7 +184,9 @@ async def _named_by_itself(box: Box, caller: Caller, port: int) -> None:
     """A denied name, or one from before a restart: only TLS and HTTP say which host they want."""
     host = await _name_inside(caller, port)
     if host is None or host.address is not None:
-        await box.refuse(caller, ("unknown", port), "tcp", Verdict(False, None, _NAMELESS, final=True))
+        last = box.name_denied_last()
+        why = f"{_NAMELESS}; the name denied last was {last}" if last else _NAMELESS
+        await box.refuse(caller, ("unknown", port), "tcp", Verdict(False, None, why, final=True))
         return
     await pass_on(box, caller, host, port)
 

@@ -67,6 +67,7 @@ class Networks:
         self._facts: HostFacts | None = None
         self.supervisor = Supervisor(paths.run, paths.gateway_log, self._bring_in)
         self.recovered = asyncio.Event()  # the boxes of an earlier daemon are known
+        self._changed = asyncio.Event()  # of the policy files
         self._added: dict[str, Gateway] = {}  # which gateway has a box
         self._removed = 0
         self.attendance = Attendance(self.supervisor)
@@ -82,6 +83,7 @@ class Networks:
             group.create_task(self.supervisor.run(), name="gateway")
             group.create_task(self._watch_host(), name="host facts")
             group.create_task(self._watch_files(), name="policy files")
+            group.create_task(self._push_changes(), name="policies")
             group.create_task(self._spares.fill(), name="spares")
 
     async def close(self) -> None:
@@ -94,6 +96,7 @@ class Networks:
 
     async def start(self, box: Box, listening: Callable[[], None] | None) -> Handle:
         """Make a box with its way out. UserError when a policy file is broken: nothing is started on a guess."""
+        self.look()
         self.policies.require_good()
         gateway = await self.supervisor.ready()
         try:
@@ -228,8 +231,19 @@ class Networks:
             except PaddockError as error:
                 log.warning("the policy of %s was not changed: %s", box.name, error)
 
+    def look(self) -> None:
+        """Take in what was just written to the policy files; running boxes get it in a moment."""
+        if self.policies.reload():
+            self._changed.set()
+
     async def _watch_files(self) -> None:
         async for _ in self.policies.changes():
+            self._changed.set()
+
+    async def _push_changes(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
             await self.push_all()
 
     async def _watch_host(self) -> None:
