@@ -63,4 +63,4 @@ STARTS_MAX = 4  # at once; the others wait their turn, so that a burst of boxes 
 
 # -- policy ------------------------------------------------------------------------------------------------------------
 POLICY_FILE_BYTES = 1 * MIB  # ten thousand rules fit; a project's file is a stranger's
-POLICY_PATTERNS = 50_000  # of one source; what is decided stays as fast, what is kept in memory grows
+POLICY_PATTERNS_MAX = 50_000  # of one source; what is decided stays as fast, what is kept in memory grows
