@@ -94,12 +94,17 @@ def test_whatever_a_box_sent_is_harmless_in_a_refusal(host: str) -> None:
 )
 def test_the_command_offered_allows_it(words: dict[str, object], target: str, address: str) -> None:
     host, place = Host(target), ipaddress.ip_address(address)
-    flags = Statement(source=Source(SourceKind.FLAG))
-    verdict = Evaluator(compose(user=user(**words))).decide_address(host, 443, place)
+
+    def after(*patterns: str) -> Verdict:
+        flags = Statement(source=Source(SourceKind.FLAG), allow=patterns)
+        return Evaluator(compose(user=user(**words), flags=flags)).decide_address(host, 443, place)
+
+    verdict = after()
     assert not verdict.allowed
-    for _ in range(2):  # the name first, then where it leads
-        flags = flags if verdict.allowed else flags.saying("allow", allow_pattern(target, 443, verdict))
-        verdict = Evaluator(compose(user=user(**words), flags=flags)).decide_address(host, 443, place)
+    offered = [allow_pattern(target, 443, verdict)]
+    verdict = after(*offered)
+    offered.append(allow_pattern(target, 443, verdict))  # the name first, then where it leads
+    verdict = after(*offered)
     assert verdict.allowed
 
 

@@ -161,7 +161,7 @@ def test_a_statement_that_cannot_be_is_refused(words: dict[str, object]) -> None
 
 
 def test_a_source_has_a_bounded_number_of_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "POLICY_PATTERNS", 3)
+    monkeypatch.setattr(limits, "POLICY_PATTERNS_MAX", 3)
     user(allow=("a.com", "b.com"), deny=("c.com",))
     with pytest.raises(UserError) as caught:
         user(allow=("a.com", "b.com"), deny=("c.com",), bypass=("d.com",))
