@@ -268,6 +268,13 @@ def _bytes(path: str) -> bytes:
     return b""
 
 
+def test_a_box_is_not_read_under_another_id(store: Store, path: str) -> None:
+    add(store, "bad", spec("bad"))
+    execute(path, "UPDATE boxes SET id = 'bed' WHERE id = 'bad'")
+    rows, (damage,) = store.load()
+    assert (rows, damage.problem) == ([], "its spec does not match its sum")
+
+
 def test_flipped_bits_are_found_or_harmless(filled: str) -> None:
     """Over many random flips: an error, a row reported as damaged, or exactly what was written; never other specs."""
     chance = random.Random(8)

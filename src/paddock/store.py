@@ -121,7 +121,7 @@ class Store:
 
     def insert(self, row: BoxRow) -> None:
         """Add a box; the caller knows that its name and position are free."""
-        values = (row.id, row.spec.name, row.spec.agent, row.spec.workspace, row.position, *_packed(row.spec))
+        values = (row.id, row.spec.name, row.spec.agent, row.spec.workspace, row.position, *_packed(row, row.spec))
         with self._transaction():
             self._db.execute(
                 "INSERT INTO boxes (id, name, agent, workspace, position, spec, spec_sum, state, reason, created_at) "
@@ -144,7 +144,7 @@ class Store:
 
     def set_spec(self, row: BoxRow, spec: BoxSpec) -> BoxRow:
         with self._transaction():
-            values = (*_packed(spec), spec.name, row.id)
+            values = (*_packed(row, spec), spec.name, row.id)
             self._db.execute("UPDATE boxes SET spec = ?, spec_sum = ?, name = ? WHERE id = ?", values)
         return replace(row, spec=spec)
 
@@ -247,10 +247,14 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")  # bytes that are no text damage their row, not the reading of all others
 
 
-def _packed(spec: BoxSpec) -> tuple[str, int]:
-    """A spec as it is stored, with a sum: a bit that the disk turned must not become another spec."""
+def _packed(row: BoxRow, spec: BoxSpec) -> tuple[str, int]:
+    """A spec as it is stored, with a sum: a bit that the disk turned must make neither another spec nor another box."""
     text = json.dumps(codec.to_wire(spec))
-    return text, zlib.crc32(text.encode())
+    return text, _sum(row.id, row.position, text)
+
+
+def _sum(box_id: object, position: object, text: object) -> int:
+    return zlib.crc32(f"{box_id} {position} {text}".encode())
 
 
 def _words(argv: str) -> tuple[str, ...]:
@@ -267,7 +271,7 @@ def _row(values: tuple[object, ...]) -> BoxRow:
         evidence = Evidence(pid=pid, start_ticks=ticks, boot_id=boot)
     assert isinstance(position, int)  # the table is STRICT
     spec = codec.from_wire(BoxSpec, json.loads(str(text)))
-    if zlib.crc32(str(text).encode()) != text_sum or spec.name != name:
+    if _sum(box_id, position, text) != text_sum or spec.name != name:
         msg = "its spec does not match its sum"
         raise ValueError(msg)
     return BoxRow(
