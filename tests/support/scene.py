@@ -180,6 +180,7 @@ class BoxScene:
         pid = kernel.clone(kernel.CLONE_NEWNET)
         if not pid:
             try:
+                kernel.close_all_but({0, 1, 2, told, door.fileno()})
                 seal.close_off()
                 made = seal.make(os.dup(door.fileno()), self._ports)
                 loop = Loop()

@@ -152,7 +152,7 @@ class Judge:
             if layer.name == ORGANISATION:
                 layers.append(layer)
             else:
-                rules += (r for r in layer.rules if r.action is Action.DENY and Pattern(r.pattern).network is not None)
+                rules += (rule for rule in layer.rules if Pattern(rule.pattern).network is not None)
         layers.append(Layer("once", Default.DENY, tuple(rules)))
         evaluator = Evaluator(Policy(layers=tuple(layers)), self._own)
         verdict = Verdict(True, rules[0], "allowed once by a person")
