@@ -13,6 +13,7 @@ say so with a rule for just that port or range, and a layer whose default is den
 
 from __future__ import annotations
 
+from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 _RANK = {kind: rank for rank, kind in enumerate(SourceKind)}
 _ANY_PORT = 0  # the key of rules for all ports; as an asked port, one that no rule names
 _HOST_ITSELF = frozenset({LOCALHOST, HOST_ALIAS})
-_LOOPBACK = frozenset({IPv4Address("127.0.0.1"), IPv6Address("::1")})
+_LOOPBACK = frozenset({int(IPv4Address("127.0.0.1")), int(IPv6Address("::1"))})
 _OWN = "an address of the host itself"
 _Ports = dict[int, Rule]
 
@@ -152,7 +153,7 @@ class Evaluator:
         for layer in self._layers:
             rule = layer.find_address(inner, port)
             if rule is not None and rule.action is Action.DENY:
-                return _refused(layer, rule, host, port, at=address)
+                return replace(_refused(layer, rule, host, port, at=address), final=True)
         closed = ranges.reserved(inner)
         if closed is None and inner not in self._own:
             return None
@@ -222,7 +223,11 @@ class _Index:
 
     def find_address(self, address: Address, port: int) -> Rule | None:
         """The most specific rule among those for addresses and ranges; at 127.0.0.1 and ::1, localhost's come first."""
-        if address in _LOOPBACK and (rule := self.names.get(LOCALHOST, {}).get(port)):
+        if (
+            int(address) in _LOOPBACK
+            and ranges.is_loopback(address)
+            and (rule := self.names.get(LOCALHOST, {}).get(port))
+        ):
             return rule
         for ports in self._around(address):
             rule = _of(ports, port)
@@ -270,21 +275,19 @@ def _silent(layer: _Index, host: Host, port: int) -> Verdict:
 
 
 def _refused(layer: _Index, rule: Rule, host: Host, port: int, at: Address | None = None) -> Verdict:
-    where = "" if at is None or at == host.address else f" at {at}"
-    return Verdict(
-        False,
-        rule,
-        f"{_target(host, port)}{where} is denied by {_named(rule)}",
-        layer=layer.name,
-        address=str(at or ""),
-    )
+    address = "" if at is None or at == host.address else str(at)
+    where = f" at {address}" if address else ""
+    reason = f"{_target(host, port)}{where} is denied by {_named(rule)}"
+    return Verdict(False, rule, reason, layer=layer.name, address=address)
 
 
 def _reserved(layer: _Index | None, host: Host, address: Address, closed: ranges.Range | None) -> Verdict:
     what = closed.what if closed else _OWN
-    lead = f"{host.text} is" if host.address == address else f"{host.text} leads to {address},"
-    reason = f"{lead} {what}, which only a rule for it opens"
-    return Verdict(False, None, reason, layer=layer.name if layer else "", address=str(address))
+    refusing = layer.name if layer else ""
+    if host.address == address:
+        return Verdict(False, None, f"{host.text} is {what}, which only a rule for it opens", layer=refusing)
+    reason = f"{host.text} leads to {address}, {what}, which only a rule for it opens"
+    return Verdict(False, None, reason, layer=refusing, address=str(address))
 
 
 def _named(rule: Rule) -> str:

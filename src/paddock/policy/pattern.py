@@ -84,8 +84,8 @@ def _split(text: str) -> tuple[str, int]:
     if len(text) > _TEXT_CHARS:
         raise _refused(text, "it is too long")
     if text.startswith("["):
-        head, _, rest = text[1:].partition("]")
-        if ":" not in head or (rest and not rest.startswith(":")):
+        head, closed, rest = text[1:].partition("]")
+        if not closed or ":" not in head or (rest and not rest.startswith(":")):
             raise _refused(text, "brackets are for IPv6: [2001:db8::1]:443")
         return head, parse_port(rest[1:]) if rest else 0
     if text.count(":") == 1:

@@ -49,6 +49,7 @@ _TABLE: tuple[tuple[str, str], ...] = (
     ("100::/64", "a discarded address"),
     ("2001:db8::/32", _DOCUMENTATION),
     ("2001::/23", _OTHER),
+    ("2002::/16", _OTHER),  # 6to4, whose relays are gone (RFC 7526)
     ("3fff::/20", _DOCUMENTATION),
     ("fc00::/7", _PRIVATE),
     ("fe80::/10", "a link-local address"),
@@ -59,10 +60,14 @@ _TABLE: tuple[tuple[str, str], ...] = (
     ("4000::/2", _OTHER),
     ("8000::/1", _OTHER),
 )
-_NAT64 = IPv6Network("64:ff9b::/96")  # RFC 6052: judged by the IPv4 address inside
-_6TO4 = IPv6Network("2002::/16")
-_TEREDO = IPv6Network("2001::/32")
+# The first bits of IPv6 addresses that carry an IPv4 address.
+_MAPPED_96 = 0xFFFF  # ::ffff:0:0/96
+_COMPATIBLE_96 = 0  # ::/96, but for :: and ::1
+_NAT64_96 = 0x0064FF9B << 64  # 64:ff9b::/96, RFC 6052: judged by what it carries
+_6TO4_16 = 0x2002  # 2002::/16
+_TEREDO_32 = 0x20010000  # 2001::/32
 _ISATAP = (0x00005EFE, 0x02005EFE)  # RFC 5214, the third quarter of the address
+_LOW = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +97,7 @@ def reserved(address: Address) -> Range | None:
     number = int(address)
     if isinstance(address, IPv4Address):
         table = _V4
-    elif address in _NAT64:
+    elif number >> 32 == _NAT64_96:
         return None
     else:
         table = _V6
@@ -107,14 +112,15 @@ def forms(address: Address) -> tuple[Address, ...]:
     if isinstance(address, IPv4Address):
         return (address,)
     number = int(address)
-    if address.ipv4_mapped is not None:
-        return (address.ipv4_mapped,)
-    if address in _6TO4:
-        return address, IPv4Address(number >> 80 & 0xFFFFFFFF)
-    if address in _TEREDO:
-        return address, IPv4Address(number >> 64 & 0xFFFFFFFF), IPv4Address(~number & 0xFFFFFFFF)
-    if address in _NAT64 or number >> 32 == 0 or number >> 32 & 0xFFFFFFFF in _ISATAP:
-        return address, IPv4Address(number & 0xFFFFFFFF)
+    first = number >> 32
+    if first == _MAPPED_96:
+        return (IPv4Address(number & _LOW),)
+    if first >> 80 == _6TO4_16:
+        return address, IPv4Address(number >> 80 & _LOW)
+    if first >> 64 == _TEREDO_32:
+        return address, IPv4Address(number >> 64 & _LOW), IPv4Address(~number & _LOW)
+    if first == _NAT64_96 or (first == _COMPATIBLE_96 and number > 1) or first & _LOW in _ISATAP:
+        return address, IPv4Address(number & _LOW)
     return (address,)
 
 
