@@ -19,6 +19,7 @@ from paddock.errors import Unavailable, UserError
 from paddock.gateway import dial, stub
 from paddock.gateway.dns import AAAA, A, Rcode, frame
 from paddock.policy import Address, parse_port
+from paddock.policy.pattern import HOST_ALIAS, LOCALHOST, OWN_ZONES
 
 if TYPE_CHECKING:
     import socket
@@ -106,8 +107,10 @@ class Resolver:
         if host.address is not None:
             return (host.address,)
         name = host.text
-        if name == "localhost" or name.endswith(".localhost"):  # RFC 6761 §6.3: never asked for
+        if name in {LOCALHOST, HOST_ALIAS} or name.endswith(f".{LOCALHOST}"):  # RFC 6761 §6.3: never asked for
             return _LOOPBACK
+        if name.rpartition(".")[2] in OWN_ZONES:
+            raise Unavailable(f"{name} is a name of ours", code="resolve")
         return self._hosts.get(name, ())
 
     def _lookup(self, name: str) -> asyncio.Task[_Entry]:
@@ -220,7 +223,7 @@ def _server(text: str) -> _Server | None:
     """None for one we cannot ask, such as a link-local address with its interface."""
     address, _, port = text.partition("#")
     try:
-        return _Server(ipaddress.ip_address(address), parse_port(port) if port else _PORT)
+        return _Server(_address(address), parse_port(port) if port else _PORT)
     except (ValueError, UserError):
         return None
 
@@ -229,7 +232,13 @@ def _addresses(texts: tuple[str, ...]) -> tuple[Address, ...]:
     found: list[Address] = []
     for text in texts:
         try:
-            found.append(ipaddress.ip_address(text))
-        except ValueError:  # an address with an interface, or what a person mistyped
+            found.append(_address(text))
+        except ValueError:  # what a person mistyped, or one with its interface
             continue
     return tuple(found)
+
+
+def _address(text: str) -> Address:
+    if "%" in text:  # what the interface is called is not for a jail to look up
+        raise ValueError(text)
+    return ipaddress.ip_address(text)
