@@ -85,6 +85,11 @@ def test_a_head_request_gets_no_body() -> None:
     assert http_response(TEXT, head_only=True) == http_response(TEXT).removesuffix(TEXT.encode())
 
 
+@pytest.mark.parametrize(("status", "line"), [(400, b"400 Bad Request"), (505, b"505 HTTP"), (499, b"499 Refused")])
+def test_every_status_has_a_phrase(status: int, line: bytes) -> None:
+    assert http_response(TEXT, status=status).startswith(b"HTTP/1.1 " + line)
+
+
 @given(st.text(max_size=200))
 def test_a_text_never_leaves_the_body(text: str) -> None:
     head, _, body = http_response(text).partition(b"\r\n\r\n")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import ssl
+from http import HTTPStatus
 
 from paddock import limits
 
@@ -17,16 +18,14 @@ _READ_BYTES = 16 * limits.KIB
 _METHOD = rb"[A-Za-z]{1,24} "
 _METHOD_BYTES = 25
 ACCESS_DENIED_ALERT = bytes.fromhex("15 0301 0002 02 31")  # fatal(2), access_denied(49), for who cannot do better
-_REASONS = {400: "Bad Request", 403: "Forbidden", 421: "Misdirected Request", 429: "Too Many Requests"}
-_REASONS |= {405: "Method Not Allowed", 417: "Expectation Failed", 505: "HTTP Version Not Supported"}
-_REASONS |= {431: "Request Header Fields Too Large", 502: "Bad Gateway", 504: "Gateway Timeout"}
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 
 def http_response(text: str, *, status: int = 403, head_only: bool = False) -> bytes:
     """A whole answer with `text` as its body; `head_only` for a HEAD request. The connection closes after it."""
     body = text.encode("utf-8", "backslashreplace")
     head = (
-        f"HTTP/1.1 {status} {_REASONS.get(status, 'Refused')}\r\n"
+        f"HTTP/1.1 {status} {_PHRASES.get(status, 'Refused')}\r\n"
         "Content-Type: text/plain; charset=utf-8\r\n"
         "X-Content-Type-Options: nosniff\r\n"
         f"Content-Length: {len(body)}\r\n"
