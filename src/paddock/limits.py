@@ -39,6 +39,14 @@ ENV_ENTRIES = 1024
 ENV_BYTES = 256 * KIB
 MOUNTS_PER_BOX = 64
 
+# -- policy and its sources --------------------------------------------------------------------------------------------
+RULES_PER_BOX = 10_000  # the number a decision is fast with
+PUBLISHED_PER_BOX = 64
+NETWORK_LOGS_KEPT = 64  # of boxes that are gone: a run's refusals can be read after it
+GATEWAY_RESTART_S = 1.0  # within this a dead gateway is back, with all boxes and their policies
+APPROVALS_KEPT = 4096
+PROJECT_FILE_BYTES = 64 * KIB  # of a workspace; its [network] is stored with the box
+
 # -- per box defaults; every one can be set by a flag ------------------------------------------------------------------
 PIDS_DEFAULT = 2048  # threads count too: a JVM or node beside a test-suite needs several hundred
 DISK_BYTES_DEFAULT = 20 * GIB
@@ -104,6 +112,11 @@ FLOW_PIPE_BYTES = 1 * MIB  # with a quarter of it bulk is a fifth slower
 FLOW_LARGE_PIPES = 32  # so large; the kernel lets an ordinary user have 64 MiB of pipes, and theirs is not all ours
 FLOW_PIPES_MAX = 256  # of all flows; the others are copied
 FLOW_TURN_BYTES = 4 * MIB  # one flow moves at a time, then the others
+
+FLOW_PIPE_BYTES = 256 * KIB
+FLOW_PIPES_MAX = 256  # of all flows; the kernel lets an ordinary user have 64 MiB of pipes
+FLOW_TURN_BYTES = 1 * MIB  # one flow moves at a time, then the others
+
 FLOW_IDLE_S = 4 * 3600.0  # without a byte either way; pools of database connections and shells stay idle for long
 FLOW_HALF_CLOSED_S = 600.0  # the same when one side has ended
 FLOW_HAND_BACK_S = 30.0  # how long a server may go on answering before the client goes to another one

@@ -52,6 +52,7 @@ def _status(where: paths.Paths, answer: dict[str, object]) -> dict[str, object]:
         "boxes": None,
         "running": None,
         "starting": None,
+        "gateway_pid": None,
         "repairs": [],
         **answer,
     }
@@ -63,9 +64,9 @@ def _print(status: dict[str, object], *, as_json: bool) -> None:
         return
     repairs = status.pop("repairs")
     for key, value in status.items():
-        print(f"{key:8} {'-' if value is None else text.neutralise(str(value), 400)}")
+        print(f"{key:12} {'-' if value is None else text.neutralise(str(value), 400)}")
     for line in repairs if isinstance(repairs, list) else []:
-        print(f"repaired {text.neutralise(str(line), 400)}")
+        print(f"{'repaired':12} {text.neutralise(str(line), 400)}")
 
 
 def _stop(where: paths.Paths) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from paddock import codec, frames, paths
 from paddock.client._async.files import AsyncFiles
+from paddock.client._async.policies import AsyncPolicies
 from paddock.client.aio_transport import AsyncChannel, AsyncTransport
 from paddock.client.answers import (
     Started,
@@ -23,13 +24,13 @@ from paddock.client.answers import (
 )
 from paddock.errors import Unavailable, UserError
 from paddock.limits import FRAME_DATA_BYTES
-from paddock.model import BoxInfo, BoxRequest, ExecResult, ExecSpec, JobInfo, Limits, Mount
+from paddock.model import BoxInfo, BoxRequest, ExecResult, ExecSpec, JobInfo, Limits, Mount, Network
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from paddock.frames import Message
-    from paddock.model import TtySize
+    from paddock.model import PolicyInfo, TtySize
 
 OUTPUT_BYTES_MAX = 64 * 1024 * 1024
 
@@ -40,6 +41,7 @@ class AsyncPaddock:
     def __init__(self, home: str | None = None) -> None:
         environ = {**os.environ, **({"PADDOCK_HOME": home} if home else {})}
         self._transport = AsyncTransport(paths.Paths(environ))
+        self.policy = AsyncPolicies(self)
 
     def __repr__(self) -> str:
         return f"<AsyncPaddock {self._transport!r}>"
@@ -68,11 +70,14 @@ class AsyncPaddock:
         env: dict[str, str] | None = None,
         mounts: Sequence[Mount] = (),
         limits: Limits | None = None,
+        network: Network | None = None,
         stdin: bytes = b"",
         timeout_s: float | None = None,
     ) -> ExecResult:
         """Run one command in a box that exists only for it."""
-        request = box_request(workspace=workspace, env=env, mounts=mounts, limits=limits, ephemeral=True)
+        request = box_request(
+            workspace=workspace, env=env, mounts=mounts, limits=limits, network=network, ephemeral=True
+        )
         spec = ExecSpec(argv=tuple(argv), stdin=bool(stdin), timeout_s=timeout_s)
         command = await self.start_run(request, spec)
         return await command.finish(stdin)
@@ -89,9 +94,12 @@ class AsyncPaddock:
         env: dict[str, str] | None = None,
         mounts: Sequence[Mount] = (),
         limits: Limits | None = None,
+        network: Network | None = None,
     ) -> AsyncBox:
         """Make a box; it starts with its first command."""
-        request = box_request(name=name, workspace=workspace, agent=agent, env=env, mounts=mounts, limits=limits)
+        request = box_request(
+            name=name, workspace=workspace, agent=agent, env=env, mounts=mounts, limits=limits, network=network
+        )
         return self.box(await self.call("create", request=request))
 
     async def open(self, request: BoxRequest) -> tuple[AsyncBox, bool]:
@@ -135,6 +143,11 @@ class AsyncPaddock:
     async def channel(self, name: str) -> AsyncChannel:
         """A fresh channel to a box's init (docs/frames.md)."""
         _, fds = await self._transport.call("channel", {"box": name})
+        return AsyncChannel(one_channel(fds))
+
+    async def attend(self, name: str) -> AsyncChannel:
+        """Be there to be asked: while it is open, connections of the box wait for an answer and are told of here."""
+        _, fds = await self._transport.call("attend", {"box": name})
         return AsyncChannel(one_channel(fds))
 
     def box(self, row: object) -> AsyncBox:
@@ -226,6 +239,10 @@ class AsyncBox:
         self._info = codec.from_wire(
             BoxInfo, await self._paddock.call("env", box=self.name, set=values, unset=tuple(unset))
         )
+
+    async def set_network(self, change: Network) -> PolicyInfo:
+        """Add rules and presets and set what is not empty; open connections that are no longer allowed are closed."""
+        return await self._paddock.policy.change(self.name, change)
 
     async def refresh(self) -> BoxInfo:
         self._info = codec.from_wire(BoxInfo, await self._paddock.call("inspect", box=self.name))

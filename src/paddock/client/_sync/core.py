@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from paddock import codec, frames, paths
 from paddock.client._sync.files import Files
+from paddock.client._sync.policies import Policies
 from paddock.client.transport import Channel, Transport
 from paddock.client.answers import (
     Started,
@@ -23,13 +24,13 @@ from paddock.client.answers import (
 )
 from paddock.errors import Unavailable, UserError
 from paddock.limits import FRAME_DATA_BYTES
-from paddock.model import BoxInfo, BoxRequest, ExecResult, ExecSpec, JobInfo, Limits, Mount
+from paddock.model import BoxInfo, BoxRequest, ExecResult, ExecSpec, JobInfo, Limits, Mount, Network
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from paddock.frames import Message
-    from paddock.model import TtySize
+    from paddock.model import PolicyInfo, TtySize
 
 OUTPUT_BYTES_MAX = 64 * 1024 * 1024
 
@@ -40,6 +41,7 @@ class Paddock:
     def __init__(self, home: str | None = None) -> None:
         environ = {**os.environ, **({"PADDOCK_HOME": home} if home else {})}
         self._transport = Transport(paths.Paths(environ))
+        self.policy = Policies(self)
 
     def __repr__(self) -> str:
         return f"<Paddock {self._transport!r}>"
@@ -68,11 +70,14 @@ class Paddock:
         env: dict[str, str] | None = None,
         mounts: Sequence[Mount] = (),
         limits: Limits | None = None,
+        network: Network | None = None,
         stdin: bytes = b"",
         timeout_s: float | None = None,
     ) -> ExecResult:
         """Run one command in a box that exists only for it."""
-        request = box_request(workspace=workspace, env=env, mounts=mounts, limits=limits, ephemeral=True)
+        request = box_request(
+            workspace=workspace, env=env, mounts=mounts, limits=limits, network=network, ephemeral=True
+        )
         spec = ExecSpec(argv=tuple(argv), stdin=bool(stdin), timeout_s=timeout_s)
         command = self.start_run(request, spec)
         return command.finish(stdin)
@@ -89,9 +94,12 @@ class Paddock:
         env: dict[str, str] | None = None,
         mounts: Sequence[Mount] = (),
         limits: Limits | None = None,
+        network: Network | None = None,
     ) -> Box:
         """Make a box; it starts with its first command."""
-        request = box_request(name=name, workspace=workspace, agent=agent, env=env, mounts=mounts, limits=limits)
+        request = box_request(
+            name=name, workspace=workspace, agent=agent, env=env, mounts=mounts, limits=limits, network=network
+        )
         return self.box(self.call("create", request=request))
 
     def open(self, request: BoxRequest) -> tuple[Box, bool]:
@@ -135,6 +143,11 @@ class Paddock:
     def channel(self, name: str) -> Channel:
         """A fresh channel to a box's init (docs/frames.md)."""
         _, fds = self._transport.call("channel", {"box": name})
+        return Channel(one_channel(fds))
+
+    def attend(self, name: str) -> Channel:
+        """Be there to be asked: while it is open, connections of the box wait for an answer and are told of here."""
+        _, fds = self._transport.call("attend", {"box": name})
         return Channel(one_channel(fds))
 
     def box(self, row: object) -> Box:
@@ -226,6 +239,10 @@ class Box:
         self._info = codec.from_wire(
             BoxInfo, self._paddock.call("env", box=self.name, set=values, unset=tuple(unset))
         )
+
+    def set_network(self, change: Network) -> PolicyInfo:
+        """Add rules and presets and set what is not empty; open connections that are no longer allowed are closed."""
+        return self._paddock.policy.change(self.name, change)
 
     def refresh(self) -> BoxInfo:
         self._info = codec.from_wire(BoxInfo, self._paddock.call("inspect", box=self.name))

@@ -242,7 +242,7 @@ def _network(ground: Ground) -> list[MountOp]:
     places = [("denials.jsonl", f"{RUN}/denials.jsonl"), ("bundle.pem", CA_BUNDLE)]
     places += [("bundle.pem", f"/etc/{path}") for path in _plain_files(ground.etc, _BUNDLES)]
     places += [("cacerts", f"/etc/{path}") for path in _plain_files(ground.etc, _JAVA_STORES)]
-    given = {name for name in ("denials.jsonl", "bundle.pem", "cacerts") if os.path.isfile(f"{net}/{name}")}
+    given = {name for name in dict(places) if os.path.isfile(f"{net}/{name}") and not os.path.islink(f"{net}/{name}")}
     return [
         _bind(f"{net}/{name}", target, ground, own=True, extra=("noexec",)) for name, target in places if name in given
     ]
