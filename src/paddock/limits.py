@@ -156,3 +156,5 @@ ASK_WAITERS_PER_BOX = 256  # connections held by them
 # -- policy ------------------------------------------------------------------------------------------------------------
 POLICY_FILE_BYTES = 1 * MIB  # ten thousand rules fit; a project's file is a stranger's
 POLICY_PATTERNS_MAX = 50_000  # of one source; what is decided stays as fast, what is kept in memory grows
+
+POLICY_PATTERNS = 50_000  # of one source; what is decided stays as fast, what is kept in memory grows

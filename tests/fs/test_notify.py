@@ -39,8 +39,10 @@ def test_a_change_is_heard_and_named_once(tmp_path: Path, act: Callable[[Path], 
     path.write_text("old")
     with notify.Files([str(path), str(tmp_path / "other")]) as files:
         assert files.changed() == []
+        assert files.is_quiet()
         act(path)
         assert heard(files)
+        assert not files.is_quiet()
         assert files.changed() == [str(path)]
         assert files.changed() == []
 
@@ -83,6 +85,7 @@ def test_looking_works_without_inotify(tmp_path: Path) -> None:
     path = tmp_path / "policy.toml"
     with notify.Files([str(path)]) as files:
         files.close()
+        assert not files.is_quiet()
         path.write_text("new")
         assert files.changed() == [str(path)]
         assert repr(files) == "<Files 1 watched without inotify>"

@@ -275,7 +275,7 @@ def test_rules_are_removed_by_any_spelling_of_their_pattern() -> None:
 @pytest.mark.parametrize(
     ("network", "code"),
     [
-        (flags("allow not_a_host_"), "bad-pattern"),
+        (flags("allow 0x7f.1"), "bad-pattern"),
         (flags("allow localhost"), "bad-pattern"),
         (flags("deny exa\0mple.com"), "bad-pattern"),
         (flags(presets=("no-such-preset",)), "unknown-preset"),

@@ -80,7 +80,7 @@ def _log(sub: Parser) -> None:
     sub.set_defaults(target=verbs.network_log)
     sub.add_argument("box", nargs="?", default="", metavar="BOX", help="default: all boxes, those that are gone too")
     sub.add_argument("--denied", action="store_true", help="refusals only")
-    sub.add_argument("--follow", "-f", action="store_true", help="print every decision as it is made")
+    sub.add_argument("-f", "--follow", action="store_true", help="print every decision as it is made")
     sub.add_argument("--limit", default="", metavar="N", help="the newest N lines")
     sub.add_argument("--json", action="store_true", help="every record, one a line")
 
@@ -172,12 +172,10 @@ def _export(sub: Parser) -> None:
 
 def _import(sub: Parser) -> None:
     sub.usage = "paddock policy import --box BOX|--user [--format NAME] FILE"
-    sub.description = "Add the rules of a file to a box or to your policy file. FILE - is standard input."
+    sub.description = "Add the rules of a file to a box or to your policy file; - is standard input."
     sub.set_defaults(target=verbs.policy_import)
     sub.add_argument("file", metavar="FILE")
-    sub.add_argument(
-        "--format", default="", metavar="NAME", help="paddock, docker or agent-sandbox; default: by its look"
-    )
+    sub.add_argument("--format", default="", metavar="NAME", help="paddock, docker or agent-sandbox; default: by name")
     _where(sub, "for this box")
     sub.add_argument("--user", action="store_true", help="for all your boxes, in your policy file")
 
@@ -187,7 +185,7 @@ _ALLOW = (
     "an address or a CIDR. The most specific rule decides."
 )
 _DENY = "Refuse hosts: the same patterns as `policy allow`."
-_RM = "Remove the rules with these patterns."
+_RM = "Remove the rules with these patterns; preset:NAME takes a preset from a box."
 
 NOUNS: dict[str, dict[str, tuple[str, Setup]]] = {
     "network": {

@@ -109,7 +109,7 @@ async def _live(where: paths.Paths, store: Store, held: Bounds, listener: socket
         if not any(box.handle for box in runtime.boxes.values()):
             await network.supervisor.end()  # nobody is left whose connections it holds
     finally:
-        network.close()
+        await network.close()
         await asyncio.gather(warming, return_exceptions=True)
         await runtime.close()
         await launcher.close()

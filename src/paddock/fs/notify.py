@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,6 +46,14 @@ class Files:
     def fileno(self) -> int:
         """-1 where there is no inotify."""
         return self._fd
+
+    def is_quiet(self) -> bool:
+        """Whether nothing can have changed since we last looked, as far as inotify tells."""
+        if self._fd < 0:
+            return False
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        return not poll.poll(0)
 
     def changed(self) -> list[str]:
         self._drain()

@@ -163,7 +163,7 @@ class Server:
         listeners = [socket.socket(fileno=fds.pop()) for _ in net.publish][::-1]
         control.close_all([fds.pop()])  # the authority
         denials, second, first = fds.pop(), fds.pop(), fds.pop()
-        box = Box(self._world, net, judge, Audit(first, second, box=net.id), Denials(denials), leaves)
+        box = Box(self._world, net, judge, Audit(first, second, box=net.name), Denials(denials), leaves)
         self._boxes[net.id] = box
         box.publish(listeners, net.publish)
         box.open_door(fds.pop(0))

@@ -442,10 +442,9 @@ class Runtime:
         job = commands.new_job_id()
         try:
             spec = replace(spec, main=True, timeout_s=spec.timeout_s or box.row.spec.limits.wall_s)
-            message = self._start_message(box, spec, job)
             self._expect_answers(box, spec)
             async with box.lock:
-                channel = await self._start_with(box, message)
+                channel = await self._start_with(box, spec, job)
         except BaseException:
             async with box.lock:
                 await self._end(box, grace_s=0.0)
@@ -453,11 +452,12 @@ class Runtime:
             raise
         return box, job, channel
 
-    async def _start_with(self, box: Box, message: Message) -> socket.socket:
+    async def _start_with(self, box: Box, spec: ExecSpec, job: str) -> socket.socket:
         """Start a box whose first command waits for it, so that neither waits for the other."""
         waiting: list[tuple[socket.socket, asyncio.Task[None]]] = []
 
         def listening() -> None:
+            message = self._start_message(box, spec, job)  # now: its environment names files that were just made
             channel = self.engine(box).connect(box.placement)
             send = asyncio.get_running_loop().create_task(commands.send(channel, message, []), name="first command")
             waiting.append((channel, send))

@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING
 from paddock import limits
 from paddock.errors import PaddockError, Unavailable, UserError
 from paddock.fs import notify
-from paddock.gateway import audit, certificates, client, trust
+from paddock.gateway import audit, client, trust
 from paddock.gateway.control import BoxNet
 from paddock.runtime import hostfacts
 from paddock.runtime.attendance import Attendance
 from paddock.runtime.netlogs import NetLogs
 from paddock.runtime.policies import happened, of_box
+from paddock.runtime.spares import DENIALS, Spares
 from paddock.runtime.supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -66,11 +67,12 @@ class Networks:
         self._facts: HostFacts | None = None
         self.supervisor = Supervisor(paths.run, paths.gateway_log, self._bring_in)
         self.recovered = asyncio.Event()  # the boxes of an earlier daemon are known
+        self._changed = asyncio.Event()  # of the policy files
         self._added: dict[str, Gateway] = {}  # which gateway has a box
         self._removed = 0
         self.attendance = Attendance(self.supervisor)
         self.editing = asyncio.Lock()  # of the user's policy file
-        self._java = os.path.exists(trust.JAVA_STORE)
+        self._spares = Spares(f"{paths.state}/spare")
 
     def __repr__(self) -> str:
         return f"<Networks {self.supervisor!r}>"
@@ -81,9 +83,12 @@ class Networks:
             group.create_task(self.supervisor.run(), name="gateway")
             group.create_task(self._watch_host(), name="host facts")
             group.create_task(self._watch_files(), name="policy files")
+            group.create_task(self._push_changes(), name="policies")
+            group.create_task(self._spares.fill(), name="spares")
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Let go; the gateway goes on."""
+        await self._spares.close()
         self.supervisor.close()
         self.policies.close()
 
@@ -91,6 +96,7 @@ class Networks:
 
     async def start(self, box: Box, listening: Callable[[], None] | None) -> Handle:
         """Make a box with its way out. UserError when a policy file is broken: nothing is started on a guess."""
+        self.look()
         self.policies.require_good()
         gateway = await self.supervisor.ready()
         try:
@@ -101,7 +107,7 @@ class Networks:
         return await self._start(box, await self.supervisor.ready(), listening)
 
     async def _start(self, box: Box, gateway: Gateway, listening: Callable[[], None] | None) -> Handle:
-        self._install(box)
+        self._spares.take(net_directory(box), self.logs.paths(box.row.id))
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours, theirs:
             placement = self._placement(box)
@@ -129,20 +135,6 @@ class Networks:
     def _placement(self, box: Box) -> Placement:
         ports = self.policies.evaluator(*of_box(box)).localhost_ports()
         return replace(box.placement, localhost_ports=ports[: limits.LOCALHOST_PORTS_MAX])
-
-    def _install(self, box: Box) -> None:
-        """An authority of its own for every start, and the files the box mounts."""
-        directory = net_directory(box)
-        os.makedirs(directory, 0o700, exist_ok=True)
-        try:
-            made = certificates.make_authority(box.name)
-        except Unavailable as error:  # refusals inside TLS become alerts, nothing else changes
-            log.warning("no certificates: %s", error)
-            for name in (trust.BUNDLE_FILE, trust.JAVA_FILE, trust.AUTHORITY_FILE):
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(f"{directory}/{name}")
-            return
-        trust.install(directory, made, host_bundle=trust.host_bundle_path(), java=self._java)
 
     async def _add(self, box: Box, gateway: Gateway, door: int) -> None:
         with contextlib.ExitStack() as stack:
@@ -239,8 +231,19 @@ class Networks:
             except PaddockError as error:
                 log.warning("the policy of %s was not changed: %s", box.name, error)
 
+    def look(self) -> None:
+        """Take in what was just written to the policy files; running boxes get it in a moment."""
+        if self.policies.reload():
+            self._changed.set()
+
     async def _watch_files(self) -> None:
         async for _ in self.policies.changes():
+            self._changed.set()
+
+    async def _push_changes(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
             await self.push_all()
 
     async def _watch_host(self) -> None:
@@ -273,7 +276,7 @@ def net_directory(box: Box) -> str:
 
 
 def denials_path(box: Box) -> str:
-    return f"{net_directory(box)}/denials.jsonl"
+    return f"{net_directory(box)}/{DENIALS}"
 
 
 def _authority(box: Box) -> bytes:

@@ -44,6 +44,7 @@ log = logging.getLogger(__name__)
 _CACHED = 128  # boxes made alike share a policy and its index
 _LOOK_EVERY_S = 2.0  # where inotify does not speak
 _HTTPS = 443
+PRESET = "preset:"
 _FLAGS = Source(SourceKind.FLAG, "command line")
 
 
@@ -114,17 +115,21 @@ class Policies:
     async def changes(self) -> AsyncIterator[None]:
         """Yields after the files were read again; for ever."""
         while True:
-            await happened(self._watched, _LOOK_EVERY_S)
-            if self.reload():
+            heard = await happened(self._watched, _LOOK_EVERY_S)
+            if self.reload() if heard else self._look():
                 yield
 
     def reload(self) -> bool:
         """Read what changed; says whether anything did."""
+        return False if self._watched.is_quiet() else self._look()
+
+    def _look(self) -> bool:
         changed = self._watched.changed()
         for file in (self.organisation, self.user):
             if file.path in changed:
                 file.reload()
-        self._made.clear()
+        if changed:
+            self._made.clear()
         return bool(changed)
 
     def set_own_addresses(self, addresses: tuple[str, ...]) -> None:
@@ -321,13 +326,17 @@ def merge(network: Network, change: Network) -> Network:
 
 
 def without(network: Network, patterns: tuple[str, ...]) -> Network:
-    """The network without the rules of these patterns; UserError names one that has none."""
-    gone = [Pattern(text).text for text in patterns]
+    """The network without the rules of these patterns, and without `preset:NAME`; UserError names what is not there."""
+    presets = [text.removeprefix(PRESET) for text in patterns if text.startswith(PRESET)]
+    gone = [Pattern(text).text for text in patterns if not text.startswith(PRESET)]
     known = {rule.pattern for rule in network.rules}
-    for text in gone:
-        if text not in known:
-            raise no_rule(text)
-    return replace(network, rules=tuple(rule for rule in network.rules if rule.pattern not in gone))
+    for missing in (*(f"{PRESET}{name}" for name in {*presets} - {*network.presets}), *({*gone} - known)):
+        raise no_rule(missing)
+    return replace(
+        network,
+        rules=tuple(rule for rule in network.rules if rule.pattern not in gone),
+        presets=tuple(name for name in network.presets if name not in presets),
+    )
 
 
 def no_rule(pattern: str) -> UserError:
@@ -344,16 +353,16 @@ def _project_text(workspace: str) -> str:
     return text if parse_project(text, workspace) is not None else ""
 
 
-async def happened(watched: notify.Files, every_s: float) -> None:
-    """Something may have changed: an event, or enough time without one."""
+async def happened(watched: notify.Files, every_s: float) -> bool:
+    """Wait until something may have changed: True for an event, False after enough time without one."""
     loop = asyncio.get_running_loop()
     heard = asyncio.Event()
     if watched.fileno() >= 0:
         loop.add_reader(watched.fileno(), heard.set)
     try:
-        await asyncio.wait_for(heard.wait(), every_s)
+        return await asyncio.wait_for(heard.wait(), every_s)
     except TimeoutError:
-        return
+        return False
     finally:
         if watched.fileno() >= 0:
             loop.remove_reader(watched.fileno())

@@ -36,6 +36,7 @@ T = TypeVar("T")
 def networks(runtime: Runtime) -> Networks:
     if runtime.network is None:
         raise Unavailable("this daemon has no gateway", hint="run `paddock doctor`", code="gateway")
+    runtime.network.look()
     return runtime.network
 
 
@@ -80,7 +81,7 @@ def suggest(runtime: Runtime, name: str) -> list[str]:
     refused = [
         Refused(host=one.host, port=one.port)
         for one in records.read(networks(runtime).logs.paths(box.row.id))
-        if one.event is Event.DECISION and one.decision in {Decision.DENY, Decision.OBSERVE}
+        if one.event is Event.DECISION and one.decision in {Decision.DENY, Decision.OBSERVE} and one.port
     ]
     found = suggestions(refused, policies.evaluator(*of_box(box)))
     return [one.pattern for one in found if one.pattern]
