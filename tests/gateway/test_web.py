@@ -92,7 +92,9 @@ def test_a_body_arrives_whole_however_it_is_framed_and_cut() -> None:
             )
             return said + answers(sock, 1)
 
-        plain, chunked = world(scene)(inside)  # type: ignore[misc]
+        said = world(scene)(inside)
+        assert isinstance(said, list)
+        plain, chunked = said
         assert plain.endswith("abcdef")
         assert chunked.endswith("3\r\nabc\r\n0\r\n\r\n")
 
