@@ -13,6 +13,7 @@ import pytest
 from paddock.errors import Unavailable
 from paddock.runtime import supervisor as supervising
 from paddock.runtime.supervisor import Supervisor
+from tests.support.installation import alive, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -89,6 +90,22 @@ def test_a_killed_gateway_is_followed_by_another(place: Place) -> None:
                 await asyncio.sleep(0.005)
             assert (await made.ready()).pid != pid
             await made.end()
+
+    asyncio.run(act())
+
+
+def test_a_gateway_that_is_only_starting_is_ended_too(place: Place) -> None:
+    async def act() -> None:
+        made = Supervisor(str(place.run), str(place.log), place.greet)
+        task = asyncio.create_task(made.run())
+        while made._starting is None:
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert made.pid is None
+        await made.end()
+        started = await made._starting
+        until(lambda: not alive(started.pid), "it ended")
 
     asyncio.run(act())
 
