@@ -107,6 +107,16 @@ def test_an_answer_from_another_terminal_lets_it_pass(installation: Installation
         person.leaves()
 
 
+@pytest.mark.box
+def test_always_is_for_all_boxes_and_stands_in_the_users_file(own_installation: Installation, origin: Origin) -> None:
+    assert own_installation.cli("create", "box", "--on-deny", "ask").returncode == 0
+    own_installation.cli("exec", "box", "curl", "-s", "-m", "10", f"http://host.docker.internal:{origin.port}/")
+    (ask,) = pending(own_installation)
+    assert own_installation.cli("policy", "approve", str(ask["id"]), "--always").returncode == 0
+    assert (own_installation.home / "config/policy.toml").read_text() == f'allow = ["{origin.rule}"]\n'
+    assert own_installation.cli("run", "--", *origin.fetch()).stdout == ANSWER
+
+
 # -- projects ----------------------------------------------------------------------------------------------------------
 
 

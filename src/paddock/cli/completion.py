@@ -30,11 +30,13 @@ _BASH = r"""_paddock() {
         daemon) mapfile -t COMPREPLY < <(compgen -W "start stop status" -- "$word") ;;
         completion) mapfile -t COMPREPLY < <(compgen -W "bash zsh fish" -- "$word") ;;
         @NOUNS@)
-            local words="$(paddock ls -q 2>/dev/null)"
+            local words=
             if ((COMP_CWORD == 2)); then
                 case $verb in
 @NOUN_VERBS@
                 esac
+            else
+                words=$(paddock ls -q 2>/dev/null)
             fi
             mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
             ;;

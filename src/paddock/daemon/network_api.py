@@ -69,8 +69,9 @@ async def network_logs(runtime: Runtime, args: MaybeNamed) -> Answer:
 
 async def attend(runtime: Runtime, args: MaybeNamed) -> Answer:
     box = runtime.find(args.box)
+    attendance = rulings.networks(runtime).attendance
     ours, theirs = socket.socketpair()
-    runtime.later(rulings.networks(runtime).attendance.attend(box, ours), f"ask about {box.name}")
+    runtime.later(attendance.attend(box, ours), f"ask about {box.name}")
     return Answer(fds=(theirs.detach(),))
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from paddock._version import VERSION
 from paddock.errors import PaddockError, Unavailable
 from paddock.gateway import client
-from paddock.limits import GATEWAY_REPLY_S, GATEWAY_START_S
+from paddock.limits import DAEMON_LOG_BYTES, GATEWAY_REPLY_S, GATEWAY_START_S
 from paddock.paths import GATEWAY_SOCKET
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class Supervisor:
         self._gateway: Gateway | None = None
         self._problem = "it is starting"
         self._changed = asyncio.Event()
+        self._starting: asyncio.Task[Gateway] | None = None
 
     def __repr__(self) -> str:
         return f"<Supervisor of {self._gateway or 'no gateway'}>"
@@ -85,7 +86,7 @@ class Supervisor:
             await asyncio.sleep(0 if lasted else wait_s)
 
     async def _bring_up(self) -> Gateway:
-        gateway = await self._adopt() or await client.start(self._run_directory, GATEWAY_SOCKET, self._log_path)
+        gateway = await self._adopt() or await self._start()
         try:
             await self._on_up(gateway, await gateway.hello())
         except BaseException:
@@ -95,6 +96,13 @@ class Supervisor:
         self._changed.set()
         log.info("the gateway serves, pid %d", gateway.pid)
         return gateway
+
+    async def _start(self) -> Gateway:
+        _turn_log(self._log_path)
+        # A daemon that ends while it starts a gateway still has to end that: see `end`.
+        start = client.start(self._run_directory, GATEWAY_SOCKET, self._log_path)
+        self._starting = asyncio.get_running_loop().create_task(start, name="start gateway")
+        return await asyncio.shield(self._starting)
 
     async def _adopt(self) -> Gateway | None:
         """The one that runs, if it is of this version and answers; any other is ended."""
@@ -123,14 +131,29 @@ class Supervisor:
             self._changed.clear()
 
     async def end(self) -> None:
-        """End the gateway, for a daemon that ends and leaves no box behind."""
-        if self._gateway is not None:
-            await self._gateway.end()
+        """End the gateway, for a daemon that ends and leaves no box behind; `run` has been cancelled.
+
+        It may be one that is only starting, or one that we have let go of in the middle of greeting it.
+        """
+        if self._starting is not None:
+            await asyncio.gather(self._starting, return_exceptions=True)
+        gateway = self.gateway
+        try:
+            gateway = gateway or await client.Gateway.connect(self._run_directory, GATEWAY_SOCKET)
+        except OSError:
+            return  # none runs
+        await gateway.end()
+        gateway.close()
 
     def close(self) -> None:
         """Let go of it; it goes on."""
         if self._gateway is not None:
             self._gateway.close()
+
+
+def _turn_log(path: str) -> None:
+    if os.path.exists(path) and os.path.getsize(path) > DAEMON_LOG_BYTES:
+        os.replace(path, f"{path}.1")
 
 
 def _end(pid: int) -> None:
