@@ -1,4 +1,4 @@
-"""Messages carry what they say and the descriptors beside it; what is no message is refused without leaving any open."""
+"""Messages carry what they say and the descriptors beside it; what is no message is refused, and none stays open."""
 
 from __future__ import annotations
 

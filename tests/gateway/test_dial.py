@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import re
+import resource
 import socket
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TYPE_CHECKING
@@ -181,6 +182,34 @@ def test_nobody_is_waited_for_for_ever() -> None:
     with deaf("127.0.0.2") as port:
         error = failure(checked(port, "127.0.0.2"), 0.2)
     assert (error.code, error.message) == ("timeout", "www.test did not answer in 0.2 seconds")
+
+
+def test_an_address_without_a_way_costs_no_time() -> None:
+    async def run(port: int) -> None:
+        nowhere = IPv4Address("255.255.255.255")
+        with await dialling.dial_proxy([nowhere, IPv4Address("127.0.0.1")], port) as sock:
+            assert sock.getpeername()[0] == "127.0.0.1"
+        with pytest.raises(Unavailable, match="the user's proxy") as caught:
+            await dialling.dial_proxy([nowhere], port)
+        assert caught.value.code in {"unreachable", "dial"}
+
+    with listening() as server:
+        asyncio.run(run(port_of(server)))
+
+
+def test_want_of_descriptors_is_unavailable() -> None:
+    async def run(port: int) -> None:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1, hard))
+        try:
+            with pytest.raises(Unavailable, match="Too many open files") as caught:
+                await dial(checked(port, "127.0.0.1", "127.0.0.2"))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert caught.value.code == "dial"
+
+    with listening() as server:
+        asyncio.run(run(port_of(server)))
 
 
 def test_a_dial_that_is_given_up_leaves_nothing_behind() -> None:

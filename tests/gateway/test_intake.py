@@ -6,7 +6,6 @@ import json
 import socket
 import ssl
 import struct
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +14,6 @@ from paddock.gateway.certificates import Leaves, make_authority
 from paddock.policy import Default, Host
 from tests.support.origins_plain import banner, echo, over_tls, web
 from tests.support.scene import BoxScene, Scene, connect, lookup, play, policy, talk
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.box
 
@@ -192,18 +188,12 @@ def test_what_is_no_http_does_not_pass_on_port_80_and_what_is_no_tls_not_on_443(
 # -- TLS ---------------------------------------------------------------------------------------------------------------
 
 
-def certificate(scene: Scene, *names: str) -> tuple[str, str]:
-    """A chain for the origins, and what trusts it."""
+def certificate(scene: Scene, name: str) -> tuple[ssl.SSLContext, str]:
+    """A TLS server that is `name`, and the file of who trusts it."""
     authority = make_authority("origins")
-    leaves = Leaves(authority, str(scene.directory))
-    from paddock.gateway.certificates import _Signer
-
-    del leaves
-    chain = scene.directory / "chain.pem"
-    chain.write_bytes(_Signer(authority).leaf(Host(names[0])))
     trust = scene.directory / "trust.pem"
     trust.write_bytes(authority.certificate_pem)
-    return str(chain), str(trust)
+    return Leaves(authority, str(scene.directory)).context(Host(name)), str(trust)
 
 
 def tls(name: str, port: int, trust: str, sni: str | None = None, *, check: bool = True) -> str:
@@ -227,8 +217,8 @@ def box_trust(scene: Scene, box: BoxScene) -> str:
 @pytest.mark.parametrize("port", [443, 8443])
 def test_tls_reaches_the_name_it_asks_for_and_a_denied_one_explains_itself_in_tls(port: int) -> None:
     def act(scene: Scene) -> None:
-        chain, trust = certificate(scene, "allowed.test")
-        scene.origin(port, over_tls(chain, web))
+        context, trust = certificate(scene, "allowed.test")
+        scene.origin(port, over_tls(context, web))
         scene.names("allowed.test", "denied.test")
         box = scene.box(policy("allowed.test"))
         own = box_trust(scene, box)
@@ -243,8 +233,8 @@ def test_tls_reaches_the_name_it_asks_for_and_a_denied_one_explains_itself_in_tl
 @pytest.mark.parametrize("port", [443, 8443])
 def test_tls_for_another_name_than_the_connections_is_refused(port: int) -> None:
     def act(scene: Scene) -> None:
-        chain, trust = certificate(scene, "allowed.test")
-        scene.origin(port, over_tls(chain, web))
+        context, trust = certificate(scene, "allowed.test")
+        scene.origin(port, over_tls(context, web))
         scene.names("allowed.test", "other.test")
         box = scene.box(policy("allowed.test", "other.test"))
         own = box_trust(scene, box)
@@ -257,8 +247,8 @@ def test_tls_for_another_name_than_the_connections_is_refused(port: int) -> None
 
 def test_tls_without_a_name_passes_only_by_a_rule_that_bypasses() -> None:
     def act(scene: Scene) -> None:
-        chain, trust = certificate(scene, "allowed.test")
-        scene.origin(443, over_tls(chain, web))
+        context, trust = certificate(scene, "allowed.test")
+        scene.origin(443, over_tls(context, web))
         scene.names("allowed.test", "opaque.test")
         box = scene.box(policy("allowed.test", bypass=["opaque.test"]))
         said = box.inside(lambda: tls("allowed.test", 443, trust, None, check=False))

@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 
+def settle(waiting: asyncio.Future[int]) -> Callable[[int], None]:
+    def handler(events: int) -> None:
+        if not waiting.done():
+            waiting.set_result(events)
+
+    return handler
+
+
 def run(act: Callable[[Poller], Awaitable[None]]) -> None:
     async def main() -> None:
         poller = Poller(asyncio.get_running_loop())
@@ -31,7 +39,7 @@ def test_a_handler_is_called_while_its_descriptor_is_ready() -> None:
         a, b = socket.socketpair()
         heard: asyncio.Future[int] = poller.loop.create_future()
         with a, b:
-            poller.watch(a.fileno(), READ, lambda events: heard.done() or heard.set_result(events))
+            poller.watch(a.fileno(), READ, settle(heard))
             await asyncio.sleep(0.01)
             assert not heard.done()
             b.send(b"x")
@@ -67,13 +75,13 @@ def test_what_is_not_watched_can_be_forgotten() -> None:
 def test_a_handler_that_fails_is_forgotten_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
     async def act(poller: Poller) -> None:
         pairs = [socket.socketpair() for _ in range(2)]
-        heard: asyncio.Future[None] = poller.loop.create_future()
+        heard: asyncio.Future[int] = poller.loop.create_future()
 
         def broken(_events: int) -> None:
             raise ZeroDivisionError
 
         poller.watch(pairs[0][0].fileno(), READ, broken)
-        poller.watch(pairs[1][0].fileno(), READ, lambda _events: heard.done() or heard.set_result(None))
+        poller.watch(pairs[1][0].fileno(), READ, settle(heard))
         for _, peer in pairs:
             peer.send(b"x")
         await heard

@@ -169,6 +169,7 @@ def test_without_a_nameserver_nothing_is_resolved() -> None:
         ("2001:db8::9", ["2001:db8::9"]),
         ("localhost", ["::1", "127.0.0.1"]),
         ("a.localhost", ["::1", "127.0.0.1"]),
+        ("host.docker.internal", ["::1", "127.0.0.1"]),
         ("db.test", ["10.0.0.5", "fd00::5"]),
     ],
 )
@@ -181,6 +182,27 @@ def test_what_the_host_knows_itself_is_not_asked_for(text: str, addresses: list[
             assert server.asked == []
 
     asyncio.run(run())
+
+
+def test_names_of_ours_are_asked_of_nobody() -> None:
+    async def act(resolver: Resolver, server: Nameserver) -> None:
+        for text in ("gateway.paddock", "denied.paddock"):
+            with pytest.raises(Unavailable, match="a name of ours"):
+                await resolver.resolve(Host.parse(text))
+        assert server.asked == []
+
+    serving(lambda question: question.addresses(V4), act)
+
+
+def test_a_resolver_that_is_closed_ends_its_questions() -> None:
+    async def act(resolver: Resolver, _: Nameserver) -> None:
+        task = asyncio.create_task(resolver.resolve(NAME))
+        await asyncio.sleep(0)
+        await resolver.close()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    serving(lambda question: None, act)
 
 
 def test_many_who_ask_at_once_are_one_question() -> None:

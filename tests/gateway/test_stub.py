@@ -106,6 +106,7 @@ GOOD = ASKED.answer([address(NAME, "192.0.2.1")])
         GOOD[:4] + b"\0\x02" + GOOD[6:],
         GOOD[:2] + b"\x91" + GOOD[3:],  # another opcode
         GOOD[:-1],
+        GOOD[:-8],
         GOOD[:6] + b"\0\x02" + GOOD[8:],  # more answers than there are
         ASKED.answer([(NAME, A, 60, b"\x01")]),
         ASKED.answer([(NAME, A, 60, bytes(16))]),

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import socket
+import struct
 from ipaddress import IPv4Address, ip_address
 from typing import TYPE_CHECKING, Self
 
@@ -259,6 +261,17 @@ def test_a_silent_proxy_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPat
     with pytest.raises(Unavailable) as caught:
         through(serve)
     assert caught.value.code == "timeout"
+
+
+def test_a_proxy_that_breaks_off_is_unavailable() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        sock = writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    with pytest.raises(Unavailable, match="the user's proxy failed: Connection reset") as caught:
+        through(serve)
+    assert caught.value.code == "proxy"
 
 
 def test_nothing_private_is_sent_upstream_even_when_allowed() -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ssl
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import socket
+    import ssl
     from collections.abc import Callable
 
 
@@ -61,10 +61,7 @@ def websocket(sock: socket.socket) -> None:
         web(sock)
 
 
-def over_tls(chain: str, serve: Callable[[socket.socket], None]) -> Callable[[socket.socket], None]:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(chain)
-
+def over_tls(context: ssl.SSLContext, serve: Callable[[socket.socket], None]) -> Callable[[socket.socket], None]:
     def wrapped(sock: socket.socket) -> None:
         with context.wrap_socket(sock, server_side=True) as inner:
             serve(inner)

@@ -1,4 +1,4 @@
-"""A small world for tests of the gateway: a host with origins on its loopback, a real gateway in its jail, sealed boxes.
+"""A small world for tests of the gateway: a host with origins on its loopback, a gateway in its jail, sealed boxes.
 
 Everything is inside network namespaces of the test's own, so an ordinary user may have port 80 and nothing reaches the
 machine. `play(act)` runs `act(scene)` in that world, as a child whose failure is the test's.
@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import socket
+import ssl
 import struct
 import tempfile
 import threading
@@ -180,6 +181,7 @@ class BoxScene:
         pid = kernel.clone(kernel.CLONE_NEWNET)
         if not pid:
             try:
+                kernel.close_all_but({0, 1, 2, told, door.fileno()})
                 seal.close_off()
                 made = seal.make(os.dup(door.fileno()), self._ports)
                 loop = Loop()
@@ -263,6 +265,19 @@ class BoxScene:
 
     def refusals(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.denials.read_text().splitlines()]
+
+
+def client_hello(name: str | None) -> bytes:
+    """What a TLS client says first."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    context = ssl.create_default_context()
+    context.check_hostname = name is not None
+    tls = context.wrap_bio(incoming, outgoing, server_hostname=name)
+    try:
+        tls.do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    return outgoing.read()
 
 
 # -- acts inside -------------------------------------------------------------------------------------------------------

@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from paddock.gateway.certificates import Leaves
     from paddock.gateway.control import BoxNet
     from paddock.gateway.door import Sockets
-    from paddock.gateway.judging import Grant, Judge
+    from paddock.gateway.judging import Grant, Judge, Rules
     from paddock.gateway.world import World
-    from paddock.policy import Host, Policy, Verdict
+    from paddock.policy import Host, Verdict
 
 log = logging.getLogger(__name__)
 _ACCEPTS: Final = 64  # at once, from one listener
@@ -74,7 +74,7 @@ class Box:
         self._leaves = leaves
         self.names = Names()
         self.lookup = Lookup(self.names, judge.evaluator, self._name_denied)
-        self.lookup.asks = judge.may_ask
+        self.lookup.asks = judge.rules.may_ask
         self._queries = Rate(QUERIES_PER_BOX_S, QUERY_BURST)
         self._refusals = Rate(TLS_REFUSALS_PER_BOX_S, TLS_REFUSALS_PER_BOX_S)
         self._door: Door | None = None
@@ -410,19 +410,12 @@ class Box:
 
     # -- changes -------------------------------------------------------------------------------------------------------
 
-    def set_policy(self, policy: Policy) -> int:
-        """How many connections it ended; UserError for a policy that cannot be, and then the old one stays."""
-        self.judge.change(policy)
-        return self._changed_policy("another policy")
-
-    def set_own_addresses(self) -> None:
-        self.judge.change_addresses(self.world.own_addresses)
-        self._changed_policy("other addresses of the host")
-
-    def _changed_policy(self, reason: str) -> int:
+    def set_rules(self, rules: Rules, reason: str = "another policy") -> int:
+        """How many connections it ended."""
+        self.judge.change(rules)
         evaluator = self.judge.evaluator
         self.lookup.evaluator = evaluator
-        self.lookup.asks = self.judge.may_ask
+        self.lookup.asks = self.judge.rules.may_ask
         self._denied_names.clear()
         stale = [passage for passage in self._passages if not passage.still_allowed(evaluator)]
         for passage in stale:

@@ -66,7 +66,7 @@ class HelloPeek:
         return self._result or NeedMore()
 
     def _read(self) -> Hello | None:
-        while self._result is None:
+        while True:
             start = self._next
             header = self.data[start : start + 5]
             if (header and header[0] != _HANDSHAKE) or (len(header) > 1 and header[1] != 3):
@@ -83,7 +83,6 @@ class HelloPeek:
             self._message += self.data[start + 5 : self._next]
             if self._take():
                 return _parse(bytes(self._message[4:]))
-        return None
 
     def _take(self) -> bool:
         """Whether the records so far hold the message, the whole message and nothing else."""

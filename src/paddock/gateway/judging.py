@@ -51,32 +51,60 @@ class Grant:
     inside: bool = False  # to a published port of the box, which no policy of the box is about
 
 
+class Rules:
+    """A policy made ready to judge by. Never changes, so boxes with one policy share it."""
+
+    __slots__ = ("_own", "_policy", "ceiling", "evaluator", "may_ask")
+
+    def __init__(self, policy: Policy, own_addresses: frozenset[Address]) -> None:
+        """UserError for a policy that cannot be."""
+        self._policy = policy
+        self._own = own_addresses
+        self.evaluator = Evaluator(policy, own_addresses)
+        self.may_ask = policy.on_deny is OnDeny.ASK
+        ceiling = tuple(layer for layer in policy.layers if layer.name == ORGANISATION)
+        self.ceiling = Evaluator(Policy(layers=ceiling), own_addresses) if ceiling else None
+
+    def __repr__(self) -> str:
+        return f"<Rules {self.evaluator!r}>"
+
+    def at(self, own_addresses: frozenset[Address]) -> Rules:
+        """The same policy on a host with other addresses."""
+        return Rules(self._policy, own_addresses)
+
+    def once(self, host: Host, port: int) -> Evaluator:
+        """Opens this destination alone; what anybody has said of addresses, and the ceiling, still hold."""
+        rules = [Rule(Action.ALLOW, Pattern(host.with_port(port)).text, _ONCE)]
+        layers = []
+        for layer in self._policy.layers:
+            if layer.name == ORGANISATION:
+                layers.append(layer)
+            else:
+                rules += (rule for rule in layer.rules if Pattern(rule.pattern).network is not None)
+        layers.append(Layer("once", Default.DENY, tuple(rules)))
+        return Evaluator(Policy(layers=tuple(layers)), self._own)
+
+
 class Judge:
     """One box's policy as it is now; `generation` counts its changes."""
 
-    def __init__(self, policy: Policy, own_addresses: frozenset[Address], *, attended: bool) -> None:
-        self._own = own_addresses
+    def __init__(self, rules: Rules, *, attended: bool) -> None:
+        self.rules = rules
         self.asks = Asks()
         self.attended = attended
         self.generation = 0
-        self._take(policy)
 
     def __repr__(self) -> str:
         return f"<Judge {self.generation} {self.evaluator!r} {self.asks!r}>"
 
     @property
-    def may_ask(self) -> bool:
-        return self._policy.on_deny is OnDeny.ASK
+    def evaluator(self) -> Evaluator:
+        return self.rules.evaluator
 
-    def change(self, policy: Policy) -> None:
-        """UserError for a policy that cannot be; then the old one stays."""
-        self._take(policy)
+    def change(self, rules: Rules) -> None:
+        self.rules = rules
         self.generation += 1
         self.asks.policy_changed(lambda host, port: self.evaluator.decide(Host(host), port).allowed)
-
-    def change_addresses(self, own_addresses: frozenset[Address]) -> None:
-        self._own = own_addresses
-        self.change(self._policy)
 
     def pending(self) -> tuple[Pending, ...]:
         return self.asks.pending()
@@ -89,11 +117,12 @@ class Judge:
         verdict = self.evaluator.decide(host, port)
         if verdict.allowed:
             return self._grant(host, port, verdict)
-        if not self.may_ask or not self._is_open_question(host, port, verdict):
+        if not self.rules.may_ask or not self._is_open_question(host, port, verdict):
             return verdict
         outcome = await self._ask(host, port, protocol)
         if outcome is Outcome.ALLOWED:
-            return self._once(host, port)
+            once = self._once(host, port)
+            return once if once.verdict.allowed else once.verdict
         verdict = self.evaluator.decide(host, port)
         if verdict.allowed:
             return self._grant(host, port, verdict)
@@ -111,12 +140,6 @@ class Judge:
             inside=True,
         )
 
-    def _take(self, policy: Policy) -> None:
-        self.evaluator = Evaluator(policy, self._own)
-        self._policy = policy
-        ceiling = tuple(layer for layer in policy.layers if layer.name == ORGANISATION)
-        self._ceiling = Evaluator(Policy(layers=ceiling), self._own) if ceiling else None
-
     def _grant(self, host: Host, port: int, verdict: Verdict) -> Grant:
         return Grant(host=host, port=port, verdict=verdict, evaluator=self.evaluator, generation=self.generation)
 
@@ -124,7 +147,7 @@ class Judge:
         """Nobody has decided it: there is no rule against it, and the organisation leaves it to the user."""
         if verdict.rule is not None or verdict.final:
             return False
-        return self._ceiling is None or self._ceiling.decide(host, port).allowed
+        return self.rules.ceiling is None or self.rules.ceiling.decide(host, port).allowed
 
     async def _ask(self, host: Host, port: int, protocol: str) -> Outcome:
         loop = asyncio.get_running_loop()
@@ -145,15 +168,6 @@ class Judge:
             waiter.leave()
 
     def _once(self, host: Host, port: int) -> Grant:
-        """Leave for this destination alone; what anybody has said of addresses and the ceiling still hold."""
-        rules = [Rule(Action.ALLOW, Pattern(host.with_port(port)).text, _ONCE)]
-        layers = []
-        for layer in self._policy.layers:
-            if layer.name == ORGANISATION:
-                layers.append(layer)
-            else:
-                rules += (r for r in layer.rules if r.action is Action.DENY and Pattern(r.pattern).network is not None)
-        layers.append(Layer("once", Default.DENY, tuple(rules)))
-        evaluator = Evaluator(Policy(layers=tuple(layers)), self._own)
-        verdict = Verdict(True, rules[0], "allowed once by a person")
+        evaluator = self.rules.once(host, port)
+        verdict = evaluator.decide(host, port)
         return Grant(host=host, port=port, verdict=verdict, evaluator=evaluator, generation=self.generation, once=True)

@@ -87,8 +87,6 @@ class Names:
             self._drop_oldest()
         if self._cooling and self._cooling[0][0] <= self._clock():
             return self._cooling.popleft()[1]
-        if self._taken >= min(2 * self._capacity, _SPAN):
-            raise Unavailable("too many names in a short time", code="names")
         self._taken += 1
         return _FIRST + (self._start + self._taken) % _SPAN
 

@@ -19,6 +19,7 @@ from paddock.errors import Unavailable, UserError
 from paddock.gateway import dial, stub
 from paddock.gateway.dns import AAAA, A, Rcode, frame
 from paddock.policy import Address, parse_port
+from paddock.policy.pattern import HOST_ALIAS, LOCALHOST, OWN_ZONES
 
 if TYPE_CHECKING:
     import socket
@@ -106,8 +107,10 @@ class Resolver:
         if host.address is not None:
             return (host.address,)
         name = host.text
-        if name == "localhost" or name.endswith(".localhost"):  # RFC 6761 §6.3: never asked for
+        if name in {LOCALHOST, HOST_ALIAS} or name.endswith(f".{LOCALHOST}"):  # RFC 6761 §6.3: never asked for
             return _LOOPBACK
+        if name.rpartition(".")[2] in OWN_ZONES:
+            raise Unavailable(f"{name} is a name of ours", code="resolve")
         return self._hosts.get(name, ())
 
     def _lookup(self, name: str) -> asyncio.Task[_Entry]:

@@ -19,7 +19,7 @@ from paddock.gateway.audit import Audit, Denials
 from paddock.gateway.box import Box
 from paddock.gateway.certificates import Authority, Leaves
 from paddock.gateway.control import BoxNet, Hello, HostFacts, Json, Message, PendingAsk, Stats
-from paddock.gateway.judging import Judge
+from paddock.gateway.judging import Judge, Rules
 from paddock.gateway.poller import READ
 from paddock.limits import BOXES_MAX, FLOW_SWEEP_S
 from paddock.policy import Policy
@@ -41,6 +41,7 @@ class Server:
         self._world = world
         self._listener = listener
         self._boxes: dict[str, Box] = {}
+        self._rules: dict[bytes, Rules] = {}  # by the documents they came in
         self._connections: dict[int, socket.socket] = {}
         self._ended = asyncio.Event()
         self._operations: dict[str, Callable[[Json, list[int]], Json]] = {
@@ -142,9 +143,15 @@ class Server:
         return _object(Hello(version=VERSION, boxes=tuple(self._boxes)))
 
     def _host(self, _body: Json, fds: list[int]) -> Json:
-        self._world.set_host(codec.from_wire(HostFacts, _document(fds, 0)))
-        for box in self._boxes.values():
-            box.set_own_addresses()
+        before = self._world.own_addresses
+        self._world.set_host(codec.from_wire(HostFacts, _decoded(_document(fds, 0))))
+        own = self._world.own_addresses
+        if own != before:
+            self._rules.clear()
+            same: dict[Rules, Rules] = {}  # boxes that shared their rules go on sharing them
+            for box in self._boxes.values():
+                rules = box.judge.rules
+                box.set_rules(same.setdefault(rules, rules.at(own)), "other addresses of the host")
         return {}
 
     def _box(self, body: Json, fds: list[int]) -> Json:
@@ -154,8 +161,7 @@ class Server:
             raise UserError(f"{len(fds)} descriptors for a box", code="protocol")
         if net.id not in self._boxes and len(self._boxes) >= BOXES_MAX:
             raise Unavailable("too many boxes", code="too-many")
-        policy = codec.from_wire(Policy, _document(fds, 1))
-        judge = Judge(policy, self._world.own_addresses, attended=net.attended)
+        judge = Judge(self._judged_by(_document(fds, 1)), attended=net.attended)
         leaves = self._leaves(control.read_document(fds[5]))
         old = self._boxes.pop(net.id, None)
         if old is not None:
@@ -174,7 +180,17 @@ class Server:
 
     def _policy(self, body: Json, fds: list[int]) -> Json:
         box = self._known(body)
-        return {"closed": box.set_policy(codec.from_wire(Policy, _document(fds, 0)))}
+        return {"closed": box.set_rules(self._judged_by(_document(fds, 0)))}
+
+    def _judged_by(self, document: bytes) -> Rules:
+        """The rules of a policy; UserError for one that cannot be."""
+        known = self._rules.get(document)
+        if known is None:
+            known = Rules(codec.from_wire(Policy, _decoded(document)), self._world.own_addresses)
+            self._rules[document] = known
+            while len(self._rules) > _RULES_KEPT:
+                del self._rules[next(iter(self._rules))]
+        return known
 
     def _attended(self, body: Json, _fds: list[int]) -> Json:
         self._known(body).judge.attended = body.get("attended") is True
@@ -233,18 +249,26 @@ class Server:
         return box
 
 
+_RULES_KEPT: Final = 32
 _ASKS_SHOWN: Final = 128  # what fits into a message; the oldest come first
 _STATS_SHOWN: Final = 300
 
 
-def _document(fds: list[int], which: int) -> object:
+def _document(fds: list[int], which: int) -> bytes:
     """A document among the descriptors; it stays in the list, to be closed with it."""
     if which >= len(fds):
         raise UserError("a descriptor is missing", code="protocol")
     try:
-        return json.loads(control.read_document(fds[which]))
-    except (ValueError, RecursionError, OSError) as error:
+        return control.read_document(fds[which])
+    except OSError as error:
         raise UserError(f"a document cannot be read: {error}", code="protocol") from error
+
+
+def _decoded(document: bytes) -> object:
+    try:
+        return json.loads(document)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"a document is no JSON: {error}", code="protocol") from error
 
 
 def _object(value: object) -> Json:

@@ -104,10 +104,13 @@ class Session:
     # -- what is sent on -----------------------------------------------------------------------------------------------
 
     def _feed(self, data: bytes) -> None:
+        self._take(self._parser.feed, data)
+
+    def _take(self, events: Callable[..., list[http1.Event]], *args: bytes) -> None:
         try:
-            self._waiting.extend(self._parser.feed(data))
+            self._waiting.extend(events(*args))
         except BadRequest:
-            pass
+            pass  # it is the parser's error now
         if self._parser.error is not None and not any(isinstance(event, BadRequest) for event in self._waiting):
             self._waiting.append(BadRequest(self._parser.error.status, self._parser.error.reason))
 
@@ -188,7 +191,7 @@ class Session:
                     flow.outward.gate = None
                     flow.send_on(self._parser.take_rest())
                 else:
-                    self._waiting.extend(self._parser.resume())
+                    self._take(self._parser.resume)
                     flow.send_on(self._drain())
                 break
         return data

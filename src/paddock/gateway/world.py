@@ -69,15 +69,18 @@ class World:
 
     async def reach(self, evaluator: Evaluator, host: Host, port: int) -> Reached | Verdict:
         """Connect to an allowed host; a Verdict when the address it leads to is refused. Raises Unavailable."""
+        addresses: tuple[Address, ...] = ()
         try:
-            checked = check(evaluator, host, port, await self._addresses(host))
+            addresses = await self._addresses(host)
+            checked = check(evaluator, host, port, addresses)
         except Unavailable:
             if not self._upstream.serves(host, port, ()):
                 raise
             checked = check_name(evaluator, host, port)  # behind some proxies only the proxy can resolve names
         if not isinstance(checked, Checked):
             return checked
-        if self._upstream.serves(host, port, checked.addresses):
+        # All its addresses are asked about: with a private one among them the proxy might choose just that.
+        if self._upstream.serves(host, port, addresses):
             return Reached(await self._upstream.connect(checked), direct=False)
         return Reached(await dial(checked), direct=True)
 

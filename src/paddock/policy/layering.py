@@ -42,9 +42,9 @@ class Statement:
     bypass: tuple[str, ...] = ()  # allowed, and opaque
 
     def __post_init__(self) -> None:
-        if len(self.allow) + len(self.deny) + len(self.bypass) > limits.POLICY_PATTERNS:
+        if len(self.allow) + len(self.deny) + len(self.bypass) > limits.POLICY_PATTERNS_MAX:
             raise UserError(
-                f"{self.source} has more than {limits.POLICY_PATTERNS} patterns",
+                f"{self.source} has more than {limits.POLICY_PATTERNS_MAX} patterns",
                 hint="use wildcards and ranges",
                 code="policy-size",
             )
