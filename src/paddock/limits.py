@@ -104,12 +104,13 @@ STARTS_MAX = 4  # at once; the others wait their turn, so that a burst of boxes 
 GATEWAY_DOCUMENT_BYTES = 16 * MIB  # a policy of 10,000 rules has 2; one of an organisation may have more
 GATEWAY_REPLY_S = 10.0  # it answers in milliseconds; after this it is taken for stuck
 GATEWAY_START_S = 10.0
+GATEWAY_ALONE_S = 2.0  # without a daemon and without a box it ends: nobody would find it again
 
 # -- gateway: flows ----------------------------------------------------------------------------------------------------
 FLOW_CHUNK_BYTES = 64 * KIB  # one read, and the most a direction keeps
 FLOW_SPLICE_AFTER_BYTES = 256 * KIB  # below that a pipe costs more than it saves
 FLOW_PIPE_BYTES = 1 * MIB  # with a quarter of it bulk is a fifth slower
-FLOW_LARGE_PIPES = 32  # so large; the kernel lets an ordinary user have 64 MiB of pipes, and theirs is not all ours
+FLOW_LARGE_PIPES_MAX = 32  # so large; the kernel lets an ordinary user have 64 MiB of pipes, and theirs is not all ours
 FLOW_PIPES_MAX = 256  # of all flows; the others are copied
 FLOW_TURN_BYTES = 4 * MIB  # one flow moves at a time, then the others
 
@@ -128,11 +129,11 @@ INTAKE_SNIFF_S = 0.2  # on other ports than 80 and 443: a denied client that wai
 INTAKE_STALL_S = 10.0  # between two pieces of the first message
 INTAKE_TOTAL_S = 180.0  # for all of it, waiting for a person included
 INTAKE_LINGER_S = 2.0  # after a refusal, so that it is read before the connection is gone
-DESCRIPTORS_KEPT = 256  # of the process, for what is not a flow
-QUERIES_PER_BOX_S = 1000  # for names; beyond it they are dropped
-QUERY_BURST = 4000
-TLS_REFUSALS_PER_BOX_S = 50  # each costs a signature or two; beyond it an alert has to do
-NAME_TTL_S = 5  # what a box may remember an answer for
+DESCRIPTORS_KEPT_MAX = 256  # of the process, for what is not a flow
+QUERIES_PER_SECOND_MAX = 1000  # for names; beyond it they are dropped
+QUERY_BURST_MAX = 4000
+TLS_REFUSALS_PER_SECOND_MAX = 50  # each costs a signature or two; beyond it an alert has to do
+NAME_TTL_DEFAULT = 5  # seconds that a box may remember an answer for
 
 # -- gateway: the box's door -------------------------------------------------------------------------------------------
 DOOR_MESSAGE_BYTES = 4 * KIB

@@ -272,7 +272,7 @@ def test_a_flood_of_questions_is_bounded_and_another_box_is_answered() -> None:
             assert other.inside(lambda: lookup("one.test")) != limits.REFUSAL_ADDRESS
         sent = flooding()
         asked = next(box.queries for box in scene.run(scene.gateway.stats()).boxes if box.id == hostile.name)
-        assert asked <= limits.QUERY_BURST + 4 * limits.QUERIES_PER_BOX_S
+        assert asked <= limits.QUERY_BURST_MAX + 4 * limits.QUERIES_PER_SECOND_MAX
         assert sent > 0
         assert scene.log == ""
 

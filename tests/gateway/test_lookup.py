@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from paddock.gateway import dns
 from paddock.gateway.lookup import Lookup
 from paddock.gateway.names import Names
-from paddock.limits import GATEWAY_ADDRESS, NAME_TTL_S, REFUSAL_ADDRESS
+from paddock.limits import GATEWAY_ADDRESS, NAME_TTL_DEFAULT, REFUSAL_ADDRESS
 from paddock.policy import Evaluator, Host
 from tests.support.scene import policy
 
@@ -69,7 +69,7 @@ def test_a_permitted_name_has_an_address_of_its_own_and_keeps_it() -> None:
 def test_the_answer_may_be_remembered_for_a_moment_only() -> None:
     lookup, _ = made("allowed.test")
     (ttl,) = struct.unpack(">I", lookup.answer(question("allowed.test"))[-10:-6])
-    assert ttl == NAME_TTL_S
+    assert ttl == NAME_TTL_DEFAULT
 
 
 @pytest.mark.parametrize("name", ["allowed.test", "denied.test"])

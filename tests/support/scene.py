@@ -139,6 +139,10 @@ class Scene:
         return box
 
 
+def _die_with_parent() -> None:
+    _libc.prctl(1, 9, 0, 0, 0)
+
+
 def _served(serve: Callable[[socket.socket], None], sock: socket.socket) -> None:
     with sock:
         sock.settimeout(20)
@@ -181,6 +185,7 @@ class BoxScene:
         pid = kernel.clone(kernel.CLONE_NEWNET)
         if not pid:
             try:
+                _die_with_parent()
                 kernel.close_all_but({0, 1, 2, told, door.fileno()})
                 seal.close_off()
                 made = seal.make(os.dup(door.fileno()), self._ports)
@@ -239,6 +244,7 @@ class BoxScene:
         pid = kernel.clone(0)
         if not pid:
             try:
+                _die_with_parent()
                 if _libc.setns(net, kernel.CLONE_NEWNET):
                     raise OSError(ctypes.get_errno(), "setns")
                 said = json.dumps({"value": act()})

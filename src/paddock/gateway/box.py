@@ -32,9 +32,9 @@ from paddock.limits import (
     FLOW_IDLE_S,
     INTAKE_TOTAL_S,
     INTAKES_PER_BOX,
-    QUERIES_PER_BOX_S,
-    QUERY_BURST,
-    TLS_REFUSALS_PER_BOX_S,
+    QUERIES_PER_SECOND_MAX,
+    QUERY_BURST_MAX,
+    TLS_REFUSALS_PER_SECOND_MAX,
 )
 from paddock.policy import explain
 
@@ -75,8 +75,8 @@ class Box:
         self.names = Names()
         self.lookup = Lookup(self.names, judge.evaluator, self._name_denied)
         self.lookup.asks = judge.rules.may_ask
-        self._queries = Rate(QUERIES_PER_BOX_S, QUERY_BURST)
-        self._refusals = Rate(TLS_REFUSALS_PER_BOX_S, TLS_REFUSALS_PER_BOX_S)
+        self._queries = Rate(QUERIES_PER_SECOND_MAX, QUERY_BURST_MAX)
+        self._refusals = Rate(TLS_REFUSALS_PER_SECOND_MAX, TLS_REFUSALS_PER_SECOND_MAX)
         self._door: Door | None = None
         self._tcp: socket.socket | None = None
         self._udp: socket.socket | None = None
@@ -95,6 +95,11 @@ class Box:
     def __repr__(self) -> str:
         state = "sealed" if self._tcp else "waiting"
         return f"<Box {self.net.id} {state}, {len(self._passages)} passages, {len(self._intakes)} intakes>"
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether someone in the box still holds the other end of its door."""
+        return self._door is not None and self._door.is_open
 
     # -- sockets -------------------------------------------------------------------------------------------------------
 

@@ -38,7 +38,8 @@ class Gateway:
         self._count = 0
         self._ended = asyncio.Event()
         self.pid = peer_pid(sock)
-        asyncio.get_running_loop().add_reader(sock.fileno(), self._receive)
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(sock.fileno(), self._receive)
 
     def __repr__(self) -> str:
         return f"<Gateway {self.pid} {'ended' if self._ended.is_set() else 'running'}>"
@@ -58,7 +59,7 @@ class Gateway:
     def close(self) -> None:
         """Let go of the connection; the gateway goes on."""
         if self._sock.fileno() >= 0:
-            asyncio.get_running_loop().remove_reader(self._sock.fileno())
+            self._loop.remove_reader(self._sock.fileno())
             self._sock.close()
         self._ended.set()
         for waiting in self._waiting.values():

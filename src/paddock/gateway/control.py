@@ -88,10 +88,14 @@ class Stats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message and the descriptors that came with it, which belong to whoever received it."""
+    """One message and the descriptors that came with it, which belong to whoever received it.
+
+    `cut` when this process had no room for all the descriptors: then there are none, and the words are whole.
+    """
 
     body: Json
     fds: list[int]
+    cut: bool = False
 
 
 def send(sock: socket.socket, body: Json, fds: Sequence[int] = ()) -> None:
@@ -111,16 +115,20 @@ def receive(sock: socket.socket, most_bytes: int = MESSAGE_BYTES, most_fds: int 
             fds += (number for (number,) in _INT.iter_unpack(raw[: len(raw) // _INT.size * _INT.size]))
     if not data and not fds:
         return None
+    cut = bool(flags & socket.MSG_CTRUNC)
+    if cut:
+        close_all(fds)
+        fds = []
     try:
-        if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
-            raise ValueError("a message was cut")
+        if flags & socket.MSG_TRUNC:
+            raise ValueError("it is too long")
         body = json.loads(data)
         if not isinstance(body, dict):
             raise TypeError("it is no object")
     except (ValueError, TypeError, RecursionError) as error:
         close_all(fds)
         raise ValueError(f"not a message: {error}") from error
-    return Message(body=body, fds=fds)
+    return Message(body=body, fds=fds, cut=cut)
 
 
 def close_all(fds: Iterable[int]) -> None:

@@ -142,6 +142,9 @@ class Door:
             self._lose(str(error))
 
     def _message(self, message: control.Message) -> None:
+        if message.cut:
+            self._lose("it sent more descriptors than there is room for")
+            return
         sockets = _sockets(message.fds)
         if message.body.get("sealed") is True:
             try:

@@ -23,7 +23,7 @@ from paddock.gateway.poller import READ, WRITE
 from paddock.limits import (
     FLOW_CHUNK_BYTES,
     FLOW_HAND_BACK_S,
-    FLOW_LARGE_PIPES,
+    FLOW_LARGE_PIPES_MAX,
     FLOW_PIPE_BYTES,
     FLOW_PIPES_MAX,
     FLOW_SPLICE_AFTER_BYTES,
@@ -93,7 +93,7 @@ class Pipes:
         except OSError:
             return None
         self._taken += 1
-        if self._taken <= FLOW_LARGE_PIPES:
+        if self._taken <= FLOW_LARGE_PIPES_MAX:
             try:
                 fcntl.fcntl(pipe[1], _F_SETPIPE_SZ, FLOW_PIPE_BYTES)
             except OSError:

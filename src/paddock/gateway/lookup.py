@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from paddock.errors import Unavailable
 from paddock.gateway import dns
-from paddock.limits import GATEWAY_ADDRESS, NAME_TTL_S, REFUSAL_ADDRESS
+from paddock.limits import GATEWAY_ADDRESS, NAME_TTL_DEFAULT, REFUSAL_ADDRESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +59,7 @@ class Lookup:
             address = self._address(query.host)
         except Unavailable as error:
             return dns.servfail(query, dns.Ede.OTHER, error.message, tcp=tcp)
-        return dns.answer_address(query, address, NAME_TTL_S, tcp=tcp)
+        return dns.answer_address(query, address, NAME_TTL_DEFAULT, tcp=tcp)
 
     def _address(self, host: Host) -> IPv4Address:
         fixed = _FIXED.get(host.text)

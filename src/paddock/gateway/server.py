@@ -21,7 +21,7 @@ from paddock.gateway.certificates import Authority, Leaves
 from paddock.gateway.control import BoxNet, Hello, HostFacts, Json, Message, PendingAsk, Stats
 from paddock.gateway.judging import Judge, Rules
 from paddock.gateway.poller import READ
-from paddock.limits import BOXES_MAX, FLOW_SWEEP_S
+from paddock.limits import BOXES_MAX, FLOW_SWEEP_S, GATEWAY_ALONE_S
 from paddock.policy import Policy
 
 if TYPE_CHECKING:
@@ -64,19 +64,22 @@ class Server:
         """Serve until `end`."""
         self._listener.setblocking(False)
         self._world.poller.watch(self._listener.fileno(), READ, self._accept)
-        sweeping = asyncio.create_task(self._sweep(), name="sweep")
+        tasks = [asyncio.create_task(work, name="tend") for work in (self._sweep(), self._end_when_alone())]
         try:
             await self._ended.wait()
         finally:
-            sweeping.cancel()
+            for task in tasks:
+                task.cancel()
             self.close()
             await self._world.close()
 
     def close(self) -> None:
+        # First of all: who hears that we ended finds nobody here.
+        self._world.poller.forget(self._listener.fileno())
+        self._listener.close()
         for box in self._boxes.values():
             box.close()
         self._boxes.clear()
-        self._world.poller.forget(self._listener.fileno())
         for sock in list(self._connections.values()):
             self._hang_up(sock)
 
@@ -85,6 +88,16 @@ class Server:
             await asyncio.sleep(FLOW_SWEEP_S)
             for box in list(self._boxes.values()):
                 box.sweep()
+
+    async def _end_when_alone(self) -> None:
+        """A daemon that died while it started us, or whose home was deleted, leaves us to nobody."""
+        alone = 0
+        while alone < 2:
+            await asyncio.sleep(GATEWAY_ALONE_S / 2)
+            is_alone = not self._connections and not any(box.is_alive for box in self._boxes.values())
+            alone = alone + 1 if is_alone else 0
+        log.info("ending: there is neither a daemon nor a box")
+        self._ended.set()
 
     # -- control socket ------------------------------------------------------------------------------------------------
 
@@ -125,6 +138,12 @@ class Server:
         """Descriptors that the operation did not take over are closed here; it takes them out of the list."""
         head: Json = {"n": message.body.get("n")}
         try:
+            if message.cut:
+                raise Unavailable(
+                    "the gateway has too many open files: Too many open files",
+                    hint="stop some boxes, or raise the limit of open files (`ulimit -Hn`)",
+                    code="os",
+                )
             operation = self._operations.get(str(message.body.get("op")))
             if operation is None:
                 raise UserError(f"no operation {str(message.body.get('op'))[:80]!r}", code="unknown-op")

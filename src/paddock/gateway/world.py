@@ -13,7 +13,7 @@ from paddock.gateway.dial import Checked, check, check_name, dial
 from paddock.gateway.flow import Pipes
 from paddock.gateway.resolver import HostView, Resolver
 from paddock.gateway.upstream import Upstream
-from paddock.limits import DESCRIPTORS_KEPT, FLOWS_PER_BOX
+from paddock.limits import DESCRIPTORS_KEPT_MAX, FLOWS_PER_BOX
 
 if TYPE_CHECKING:
     from paddock.gateway.control import HostFacts
@@ -64,7 +64,7 @@ class World:
 
     def flows_per_box(self) -> int:
         """A box's share of the descriptors: two for each connection, and none of them another box's."""
-        left = self._descriptors - DESCRIPTORS_KEPT - self.boxes * _DESCRIPTORS_PER_BOX
+        left = self._descriptors - DESCRIPTORS_KEPT_MAX - self.boxes * _DESCRIPTORS_PER_BOX
         return min(FLOWS_PER_BOX, max(_FLOWS_LEAST, left // 2 // max(1, self.busy)))
 
     async def reach(self, evaluator: Evaluator, host: Host, port: int) -> Reached | Verdict:
