@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 import threading
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from tests.gateway.test_flow import pair
 from tests.support.scene import client_hello, talk
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 

@@ -15,6 +15,7 @@ from paddock import fs, proc
 from paddock.errors import Unavailable
 from paddock.gateway import client, control
 from tests.support.installation import until
+from tests.support.scene import policy
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -116,7 +117,7 @@ def test_answers_reach_whoever_asked_in_any_order(place: str) -> None:
             gateway = await client.Gateway.connect(place, "gateway")
             peer, _ = listener.accept()
             with peer:
-                asking = [asyncio.create_task(gateway.set_policy(box, _policy())) for box in ("a", "b")]
+                asking = [asyncio.create_task(gateway.set_policy(box, policy())) for box in ("a", "b")]
                 await asyncio.sleep(0.01)
                 requests = [control.receive(peer), control.receive(peer)]
                 for request in reversed(requests):
@@ -128,9 +129,3 @@ def test_answers_reach_whoever_asked_in_any_order(place: str) -> None:
             gateway.close()
 
     run(act)
-
-
-def _policy() -> object:
-    from tests.support.scene import policy
-
-    return policy()

@@ -30,7 +30,6 @@ from paddock.gateway.audit import open_log
 from paddock.gateway.certificates import make_authority
 from paddock.gateway.control import BoxNet, HostFacts
 from paddock.policy import Action, Default, Layer, OnDeny, Pattern, Policy, Rule, Source, SourceKind
-from tests.support import namespaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,6 +66,8 @@ def loopback_up() -> None:
 
 
 def play(act: Callable[[Scene], None]) -> None:
+    from tests.support import namespaces  # here, for the benchmark has no pytest
+
     def inside() -> None:
         with Scene() as scene:
             act(scene)

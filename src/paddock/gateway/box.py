@@ -272,16 +272,17 @@ class Box:
                 return
             try:
                 data, sender = udp.recvfrom(_QUERY_BYTES, socket.MSG_DONTWAIT)
-                if self._queries.take(self.world.poller.now):
-                    answer = self.answer(data)
-                    if answer:
-                        udp.sendto(answer, socket.MSG_DONTWAIT, sender)
+                if answer := self.answer(data):
+                    udp.sendto(answer, socket.MSG_DONTWAIT, sender)
             except BlockingIOError:
                 return
             except OSError:
                 continue  # whoever asked is gone
 
-    def answer(self, data: bytes, *, tcp: bool = False) -> bytes:
+    def answer(self, data: bytes, *, tcp: bool = False) -> bytes | None:
+        """The answer to a question for a name; None when this box has asked too often."""
+        if not self._queries.take(self.world.poller.now):
+            return None
         self._asked += 1
         return self.lookup.answer(data, tcp=tcp)
 

@@ -146,7 +146,7 @@ class _Race:
         if self._timer is not None:
             self._timer.cancel()
         for sock in self._running:
-            self._loop.remove_writer(sock)
+            self._loop.remove_writer(sock.fileno())
             sock.close()
         self._running.clear()
         if not self._done.done():
@@ -183,12 +183,12 @@ class _Race:
             self._error = OSError(code, os.strerror(code))
             return False
         self._running.add(sock)
-        self._loop.add_writer(sock, self._writable, sock)
+        self._loop.add_writer(sock.fileno(), self._writable, sock)  # by number: asyncio would write out the socket
         return True
 
     def _writable(self, sock: socket.socket) -> None:
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        self._loop.remove_writer(sock)
+        self._loop.remove_writer(sock.fileno())
         self._running.discard(sock)
         if code == 0:
             self._won(sock)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from paddock.gateway.poller import READ, WRITE
 from paddock.limits import (
     FLOW_CHUNK_BYTES,
+    FLOW_GATED_BYTES,
     FLOW_HAND_BACK_S,
     FLOW_LARGE_PIPES_MAX,
     FLOW_PIPE_BYTES,
@@ -250,7 +251,7 @@ class Flow:
             self._splice(direction)
             return
         try:
-            data = direction.source.recv(FLOW_CHUNK_BYTES)
+            data = direction.source.recv(FLOW_CHUNK_BYTES if direction.gate is None else FLOW_GATED_BYTES)
         except BlockingIOError:
             return
         self.active = self._poller.now

@@ -251,6 +251,9 @@ async def _names_over_tcp(box: Box, caller: Caller) -> None:
         caller.first = b""
         for query in queries.feed(data):
             answer = box.answer(query, tcp=True)
+            if answer is None:
+                caller.reset()
+                return
             if answer:
                 await caller.send(dns.frame(answer))
     caller.sock.close()

@@ -23,6 +23,7 @@ _METHODS: Final = tuple(
         *("UNLOCK", "SEARCH", "QUERY", "PURGE"),
     )
 )
+_INITIALS: Final = frozenset(method[0] for method in _METHODS)
 
 
 class Kind(enum.Enum):
@@ -37,6 +38,8 @@ def kind_of(first: bytes) -> Kind | None:
         return None
     if first[0] == _TLS_RECORD:
         return Kind.TLS
+    if first[0] not in _INITIALS:
+        return Kind.OTHER
     if first.startswith(_METHODS):
         return Kind.HTTP
     return None if any(method.startswith(first) for method in _METHODS) else Kind.OTHER
