@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.cli import asking
-from paddock.model import PendingInfo
+from paddock.reports import PendingInfo
 from tests.support.origin import ANSWER
 from tests.support.terminal import Person
 

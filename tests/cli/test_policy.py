@@ -9,7 +9,7 @@ import pytest
 
 from paddock import codec
 from paddock.cli import policy
-from paddock.model import LayerInfo, PolicyInfo, RuleInfo, SourceInfo, VerdictInfo
+from paddock.reports import LayerInfo, PolicyInfo, RuleInfo, SourceInfo, VerdictInfo
 from tests.support.origin import ANSWER
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import argparse
 
     from paddock.client._sync.policies import Decision
-    from paddock.model import PendingInfo
+    from paddock.reports import PendingInfo
 
 _DECISIONS: dict[str, Decision] = {"once": "once", "for_box": "box", "always": "always", "no": "no"}
 

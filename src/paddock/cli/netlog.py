@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import argparse
 
     from paddock.gateway.records import Record
-    from paddock.model import NetworkLog
+    from paddock.reports import NetworkLog
 
 _POLL_S = 0.1
 _LOOK_AGAIN_EVERY = 20  # polls: boxes may have come meanwhile

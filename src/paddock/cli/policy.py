@@ -16,7 +16,7 @@ from paddock.model import Network, NetworkRule
 if TYPE_CHECKING:
     import argparse
 
-    from paddock.model import PolicyInfo, RuleInfo, VerdictInfo
+    from paddock.reports import PolicyInfo, RuleInfo, VerdictInfo
 
 _DENIED = 77
 _LINE_CHARS = 600

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 from paddock import limits
 from paddock.errors import PaddockError, Unavailable, UserError
 from paddock.fs import notify
-from paddock.gateway import audit, client, trust
+from paddock.gateway import audit, client
 from paddock.gateway.control import BoxNet
 from paddock.runtime import hostfacts
 from paddock.runtime.attendance import Attendance
 from paddock.runtime.netlogs import NetLogs
 from paddock.runtime.policies import happened, of_box
-from paddock.runtime.spares import DENIALS, Spares
+from paddock.runtime.spares import AUTHORITY, DENIALS, Spares
 from paddock.runtime.supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -281,8 +281,9 @@ def denials_path(box: Box) -> str:
 
 def _authority(box: Box) -> bytes:
     try:
-        return trust.load(net_directory(box)).to_pem()
-    except Unavailable:
+        with open(f"{net_directory(box)}/{AUTHORITY}", "rb") as file:
+            return file.read()
+    except FileNotFoundError:  # there is no OpenSSL
         return b""
 
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from paddock.errors import UserError
 from paddock.fs import notify
 from paddock.limits import POLICY_FILE_BYTES
-from paddock.model import LayerInfo, Network, PolicyInfo, RuleInfo, SourceInfo, VerdictInfo
 from paddock.policy import (
     Action,
     Default,
@@ -31,11 +30,13 @@ from paddock.policy import (
     parse_authority,
 )
 from paddock.policy.layering import Statement
+from paddock.reports import LayerInfo, PolicyInfo, RuleInfo, SourceInfo, VerdictInfo
 from paddock.runtime import project
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from paddock.model import Network
     from paddock.policy import Address, Policy, Rule, Verdict
     from paddock.runtime.approvals import Approvals
     from paddock.runtime.box import Box

@@ -13,17 +13,18 @@ from paddock import fs
 from paddock.errors import Unavailable, UserError
 from paddock.gateway import records
 from paddock.gateway.records import Decision, Event
-from paddock.model import BoxId, Network, NetworkLog, NetworkRule, PendingInfo
-from paddock.policy import Host, edit, explain, foreign
+from paddock.model import BoxId, Network, NetworkRule
+from paddock.policy import Host, edit, explain
 from paddock.policy.suggest import Refused
 from paddock.policy.suggest import suggest as suggestions
+from paddock.reports import NetworkLog, PendingInfo
 from paddock.runtime.policies import merge, no_rule, of_box, without
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from paddock.model import PolicyInfo, VerdictInfo
     from paddock.policy import Layer
+    from paddock.reports import PolicyInfo, VerdictInfo
     from paddock.runtime.core import Runtime
     from paddock.runtime.network import Networks
 
@@ -210,6 +211,8 @@ def export(runtime: Runtime, name: str, layout: Layout) -> tuple[str, tuple[str,
     notes = tuple(f"the {other.name} policy holds as well and is not exported" for other in others)
     if layout == "paddock":
         return _toml(layer), notes
+    from paddock.policy import foreign
+
     made = foreign.write_docker(layer) if layout == "docker" else foreign.write_agent_sandbox(layer)
     return made.text, (*notes, *made.notes)
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 from paddock import fs
 from paddock.errors import Unavailable
-from paddock.gateway import audit, certificates, trust
+from paddock.gateway import audit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 log = logging.getLogger(__name__)
-DENIALS = "denials.jsonl"
+DENIALS, AUTHORITY = "denials.jsonl", "authority.pem"
 _KEPT = 4
 _LATER_S = 0.05  # not while a box is being started
 _NET, _LOGS = "net", ("log.0", "log.1")
@@ -31,7 +31,6 @@ class Spares:
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self._ready: list[str] = []
-        self._java = os.path.exists(trust.JAVA_STORE)
         self._filling: asyncio.Task[None] | None = None
         fs.remove_tree(directory)  # those of an earlier daemon: whose they became is not known
         fs.make_private_dir(directory)
@@ -80,10 +79,12 @@ class Spares:
         for path in _LOGS:
             os.close(audit.open_log(f"{spare}/{path}"))
         os.close(audit.open_log(f"{net}/{DENIALS}", 0o644))
+        from paddock.gateway import certificates, trust  # ssl and OpenSSL: not while a daemon starts
+
         try:
             made = certificates.make_authority(name)
         except Unavailable as error:  # refusals inside TLS become alerts, nothing else changes
             log.warning("no certificates: %s", error)
         else:
-            trust.install(net, made, host_bundle=trust.host_bundle_path(), java=self._java)
+            trust.install(net, made, host_bundle=trust.host_bundle_path(), java=os.path.exists(trust.JAVA_STORE))
         return spare

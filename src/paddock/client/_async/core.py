@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Self
 
 from paddock import codec, frames, paths
 from paddock.client._async.files import AsyncFiles
-from paddock.client._async.policies import AsyncPolicies
 from paddock.client.aio_transport import AsyncChannel, AsyncTransport
 from paddock.client.answers import (
     Started,
@@ -29,8 +28,10 @@ from paddock.model import BoxInfo, BoxRequest, ExecResult, ExecSpec, JobInfo, Li
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
+    from paddock.client._async.policies import AsyncPolicies
     from paddock.frames import Message
-    from paddock.model import PolicyInfo, TtySize
+    from paddock.model import TtySize
+    from paddock.reports import PolicyInfo
 
 OUTPUT_BYTES_MAX = 64 * 1024 * 1024
 
@@ -41,7 +42,6 @@ class AsyncPaddock:
     def __init__(self, home: str | None = None) -> None:
         environ = {**os.environ, **({"PADDOCK_HOME": home} if home else {})}
         self._transport = AsyncTransport(paths.Paths(environ))
-        self.policy = AsyncPolicies(self)
 
     def __repr__(self) -> str:
         return f"<AsyncPaddock {self._transport!r}>"
@@ -54,6 +54,13 @@ class AsyncPaddock:
 
     async def close(self) -> None:
         await self._transport.close()
+
+    @property
+    def policy(self) -> AsyncPolicies:
+        """Rules, decisions, and what waits for one."""
+        from paddock.client._async.policies import AsyncPolicies  # loaded by those who use it: `run` does not
+
+        return AsyncPolicies(self)
 
     async def call(self, verb: str, **args: object) -> object:
         """One request by its wire name, for callers that render the result themselves."""

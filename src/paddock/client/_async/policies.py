@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from paddock import codec
 from paddock.client.answers import expect_list, expect_object
-from paddock.model import Network, NetworkLog, PendingInfo, PolicyInfo, VerdictInfo
+from paddock.model import Network
+from paddock.reports import NetworkLog, PendingInfo, PolicyInfo, VerdictInfo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Self
 
 from paddock import codec, frames, paths
 from paddock.client._sync.files import Files
-from paddock.client._sync.policies import Policies
 from paddock.client.transport import Channel, Transport
 from paddock.client.answers import (
     Started,
@@ -29,8 +28,10 @@ from paddock.model import BoxInfo, BoxRequest, ExecResult, ExecSpec, JobInfo, Li
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from paddock.client._sync.policies import Policies
     from paddock.frames import Message
-    from paddock.model import PolicyInfo, TtySize
+    from paddock.model import TtySize
+    from paddock.reports import PolicyInfo
 
 OUTPUT_BYTES_MAX = 64 * 1024 * 1024
 
@@ -41,7 +42,6 @@ class Paddock:
     def __init__(self, home: str | None = None) -> None:
         environ = {**os.environ, **({"PADDOCK_HOME": home} if home else {})}
         self._transport = Transport(paths.Paths(environ))
-        self.policy = Policies(self)
 
     def __repr__(self) -> str:
         return f"<Paddock {self._transport!r}>"
@@ -54,6 +54,13 @@ class Paddock:
 
     def close(self) -> None:
         self._transport.close()
+
+    @property
+    def policy(self) -> Policies:
+        """Rules, decisions, and what waits for one."""
+        from paddock.client._sync.policies import Policies  # loaded by those who use it: `run` does not
+
+        return Policies(self)
 
     def call(self, verb: str, **args: object) -> object:
         """One request by its wire name, for callers that render the result themselves."""
