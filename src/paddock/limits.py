@@ -43,7 +43,6 @@ MOUNTS_PER_BOX = 64
 RULES_PER_BOX = 10_000  # the number a decision is fast with
 PUBLISHED_PER_BOX = 64
 NETWORK_LOGS_MAX = 64  # of boxes that are gone: a run's refusals can be read after it
-GATEWAY_RESTART_S = 1.0  # within this a dead gateway is back, with all boxes and their policies
 APPROVALS_MAX = 4096
 PROJECT_FILE_BYTES = 64 * KIB  # of a workspace; its [network] is stored with the box
 
