@@ -42,9 +42,8 @@ MOUNTS_PER_BOX = 64
 # -- policy and its sources --------------------------------------------------------------------------------------------
 RULES_PER_BOX = 10_000  # the number a decision is fast with
 PUBLISHED_PER_BOX = 64
-NETWORK_LOGS_KEPT = 64  # of boxes that are gone: a run's refusals can be read after it
-GATEWAY_RESTART_S = 1.0  # within this a dead gateway is back, with all boxes and their policies
-APPROVALS_KEPT = 4096
+NETWORK_LOGS_MAX = 64  # of boxes that are gone: a run's refusals can be read after it
+APPROVALS_MAX = 4096
 PROJECT_FILE_BYTES = 64 * KIB  # of a workspace; its [network] is stored with the box
 
 # -- per box defaults; every one can be set by a flag ------------------------------------------------------------------

@@ -35,9 +35,9 @@ def test_a_file_that_cannot_be_read_approves_nothing(tmp_path: Path, data: bytes
 
 
 def test_the_oldest_approvals_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paddock.runtime.approvals.APPROVALS_KEPT", 3)
+    monkeypatch.setattr("paddock.runtime.approvals.APPROVALS_MAX", 3)
     approvals = Approvals(str(tmp_path / "approvals.json"))
     for number in range(5):
         approvals.add("/work", str(number))
     assert [approvals.has("/work", str(number)) for number in range(5)] == [False, False, True, True, True]
-    assert limits.APPROVALS_KEPT > 3
+    assert limits.APPROVALS_MAX > 3

@@ -40,7 +40,7 @@ def test_what_was_decided_stays_readable_by_the_name_of_the_box(tmp_path: Path) 
 
 
 def test_only_the_newest_logs_of_boxes_that_are_gone_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paddock.runtime.netlogs.NETWORK_LOGS_KEPT", 2)
+    monkeypatch.setattr("paddock.runtime.netlogs.NETWORK_LOGS_MAX", 2)
     logs = NetLogs(str(tmp_path))
     for number, box_id in enumerate("abcd"):
         decide(logs, box_id, box_id)

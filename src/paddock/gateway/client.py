@@ -179,7 +179,8 @@ async def start(directory: str, name: str, log_path: str) -> Gateway:
     try:
         with theirs, fs.bind_unix(directory, name, kind=_KIND) as listener:
             control.send(ours, {"serve": True}, [listener.fileno()])
-            proc.spawn_daemon(
+            await asyncio.to_thread(  # starting two interpreters takes a while, and boxes may be served meanwhile
+                proc.spawn_daemon,
                 [sys.executable, "-I", "-S", "-c", _BOOT, package_root(), str(theirs.fileno())],
                 env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
                 log_path=log_path,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from paddock import codec, fs
 from paddock.errors import PaddockError
-from paddock.limits import APPROVALS_KEPT
+from paddock.limits import APPROVALS_MAX
 from paddock.store import now
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class Approvals:
     def add(self, workspace: str, content: str) -> None:
         """On disk when this returns."""
         approved = {**self._approved, _key(workspace, content): now()}
-        kept = dict(list(approved.items())[-APPROVALS_KEPT:])
+        kept = dict(list(approved.items())[-APPROVALS_MAX:])
         data = json.dumps(codec.to_wire(_Approved(approved=kept)), indent=1).encode()
         fs.write_atomic(self._path, data + b"\n")
         self._approved = kept

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from paddock.gateway import audit, records
-from paddock.limits import NETWORK_LOGS_KEPT
+from paddock.limits import NETWORK_LOGS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -48,7 +48,7 @@ class NetLogs:
     def prune(self, living: Collection[str]) -> None:
         """Keep the newest logs of boxes that are gone."""
         dead = [box_id for box_id in self.ids() if box_id not in living]
-        for box_id in dead[:-NETWORK_LOGS_KEPT]:
+        for box_id in dead[:-NETWORK_LOGS_MAX]:
             self._remove(box_id)
 
     def ids(self) -> list[str]:
