@@ -171,14 +171,13 @@ def sshd(internet: Internet, online: Online, repository: Path, tmp_path: Path) -
     program = shutil.which("sshd", path="/usr/sbin:/usr/bin") or "sshd"
     os.makedirs("/run/sshd", exist_ok=True) if os.getuid() == 0 else None
     server = internet.start([program, "-D", "-f", str(config)])
-    user = "root" if os.getuid() == 0 else str(os.getuid())
+    user = internet.run(["id", "-un"]).stdout.decode().strip()
     options = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o BatchMode=yes -o LogLevel=ERROR -p 2222"
     yield [options, user, str(repository)]
     server.terminate()
     server.wait()
 
 
-@pytest.mark.privileged
 def test_git_clones_over_ssh(online: Online, sshd: list[str]) -> None:
     options, user, repository = sshd
     script = (
@@ -216,7 +215,8 @@ def postgres(internet: Internet, tmp_path: Path) -> Iterator[None]:
         for parent in list(data.parents)[:4]:
             parent.chmod(parent.stat().st_mode | 0o011) if parent.owner() == "root" and parent != Path("/") else None
     argv = [*become, str(programs / "initdb"), "-D", str(data / "db"), "-U", "tester", "-A", "trust", "--no-sync"]
-    subprocess.run(argv, check=True, capture_output=True, cwd="/")
+    done = internet.run(argv)
+    assert done.returncode == 0, done.stderr
     options = ["-k", "", "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]
     server = internet.start([*become, str(programs / "postgres"), "-D", str(data / "db"), *options])
     query = ["psql", "-h", "127.0.0.1", "-U", "tester", "-d", "postgres", "-Atc", "select 6*7"]

@@ -42,6 +42,7 @@ echo 0 > /proc/sys/net/ipv4/ip_unprivileged_port_start
 mount --bind "$1/resolv.conf" /etc/resolv.conf
 mount --bind "$1/hosts" /etc/hosts
 mount --bind "$1/bundle.pem" /etc/ssl/certs/ca-certificates.crt
+mount --bind "$1/passwd" /etc/passwd
 echo ready
 exec cat
 """
@@ -50,6 +51,13 @@ _TOOLS = ("ip", "unshare", "nsenter", "openssl")
 
 def missing() -> list[str]:
     return [name for name in _TOOLS if not shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")]
+
+
+def _accounts() -> str:
+    """Servers want an account to run under, which the user of the tests may not have."""
+    known = Path("/etc/passwd").read_text()
+    own = f"tester:x:{os.getuid()}:{os.getgid()}::/:/bin/sh\n"
+    return known if any(line.split(":")[2] == str(os.getuid()) for line in known.splitlines()) else known + own
 
 
 class Internet:
@@ -61,6 +69,7 @@ class Internet:
         (self.root / "resolv.conf").write_text("nameserver 127.0.0.1\n")
         (self.root / "hosts").write_text("127.0.0.1 localhost\n::1 localhost\n")
         (self.root / "queries.log").write_text("")
+        (self.root / "passwd").write_text(_accounts())
         self._certify()
         words = ["--user", "--map-current-user", "--keep-caps"] if not IS_ROOT else []
         argv = ["unshare", *words, "--net", "--mount", "--propagation", "private", "sh", "-c", _SCRIPT, "sh"]
