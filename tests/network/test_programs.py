@@ -160,7 +160,7 @@ def sshd(internet: Internet, online: Online, repository: Path, tmp_path: Path) -
     """An ssh server that knows one key; the box has that key in its workspace."""
     require("sshd")
     for name in ("host", "user"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / name)], check=True)
+        assert not internet.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / name)]).returncode
     shutil.copy(tmp_path / "user", online.workspace / "key")
     (tmp_path / "keys").write_text((tmp_path / "user.pub").read_text())
     config = tmp_path / "sshd_config"
