@@ -10,7 +10,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from benches import boxes1000, bulk, cli, command, files, machine, memory, phases, run
+from benches import boxes1000, bulk, cli, command, files, gateway, machine, memory, phases, policy, run
 from benches.installation import Installation
 from paddock._version import VERSION
 
@@ -28,6 +28,8 @@ GROUPS: dict[str, Callable[[Installation], list[Figure]]] = {
     "bulk": bulk.measure,
     "files": files.measure,
     "phases": phases.measure,
+    "policy": policy.measure,
+    "gateway": gateway.measure,
     "boxes1000": boxes1000.measure,
 }
 LONG = ("boxes1000",)

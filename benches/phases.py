@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from benches.figures import Figure, Samples
+from benches.refuser import Refuser
 from paddock import fs, paths
 from paddock.engines.base import Placement
 from paddock.engines.process import engine as process
@@ -27,12 +28,13 @@ WARM = 3
 _PAUSE_S = 0.03
 _WHAT = {
     "ids": "storage, plan, clone, and the box's id maps",
-    "network": "the network sealed, and tried",
+    "network": "the network sealed, its sockets given to the gateway",
     "mounts": "the box's root file system",
     "namespaces": "no further namespaces",
     "pivot": "the old root gone",
     "inner": "the nested user namespace",
     "drop": "capabilities and rlimits",
+    "seal": "the gateway's answers to the seal check",
     "confine": "descriptors, Landlock, seccomp",
     "ready": "the word that it is confined",
 }
@@ -80,7 +82,9 @@ async def _starts(directory: str, spec: BoxSpec) -> list[list[tuple[str, float]]
     engine = process.ProcessEngine(directory, launcher, Bounds(Cgroups(tag="bench")))
     try:
         await launcher.warm_up()
-        return [await _start(engine, marks, _place(directory, spec, number)) for number in range(WARM + ROUNDS)]
+        places = [_place(directory, spec, number) for number in range(WARM + ROUNDS)]
+        with Refuser() as gateway:
+            return [await _start(engine, marks, place, gateway) for place in places]
     finally:
         logger.removeHandler(marks)
         logger.setLevel(level)
@@ -93,10 +97,13 @@ def _place(directory: str, spec: BoxSpec, number: int) -> Placement:
     return Placement(id=BoxId(f"{number:012x}"), spec=spec, directory=storage, index=0)
 
 
-async def _start(engine: process.ProcessEngine, marks: _Marks, placement: Placement) -> list[tuple[str, float]]:
-    before = time.perf_counter()
-    handle = await engine.start(placement)
-    ready = time.perf_counter()
+async def _start(
+    engine: process.ProcessEngine, marks: _Marks, placement: Placement, gateway: Refuser
+) -> list[tuple[str, float]]:
+    with gateway.door() as door:
+        before = time.perf_counter()
+        handle = await engine.start(placement, door.fileno())
+        ready = time.perf_counter()
     handle.kill()
     await asyncio.sleep(_PAUSE_S)
     handle.close()

@@ -10,6 +10,7 @@ import hypothesis
 import pytest
 
 from tests.support.installation import Installation
+from tests.support.origin import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,6 +64,13 @@ def own_installation(tmp_path: os.PathLike[str]) -> Iterator[Installation]:
 def paddock(installation: Installation) -> Iterator[Paddock]:
     with installation.sdk() as sdk:
         yield sdk
+
+
+@pytest.fixture
+def origin() -> Iterator[Origin]:
+    """A server on the host's loopback."""
+    with Origin() as served:
+        yield served
 
 
 def _remove(entry: os.PathLike[str]) -> None:

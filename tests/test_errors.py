@@ -17,8 +17,9 @@ def test_each_error_has_its_kind_and_exit_code(cls: type[PaddockError], kind: st
 
 
 def test_the_tree_is_one_level_deep() -> None:
-    children = PaddockError.__subclasses__()
-    assert set(children) == {UserError, Denied, Unavailable}
+    children = PaddockError.__subclasses__()  # parsers of the gateway, where they are loaded, have one of their own
+    assert {child for child in children if child.__module__ == errors.__name__} == {UserError, Denied, Unavailable}
+    assert len(children) <= 10
     assert not any(child.__subclasses__() for child in children)
 
 

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import ipaddress
+
 import pytest
 
 from paddock import limits
 
-ALL = {name: value for name, value in vars(limits).items() if name.isupper()}
-UNITS = ("_BYTES", "_CHARS", "_ENTRIES", "_S", "_MAX", "_DEFAULT", "_PER_BOX")
+ADDRESSES = ("GATEWAY_ADDRESS", "REFUSAL_ADDRESS", "SYNTHETIC_FIRST", "SYNTHETIC_LAST")
+ALL = {name: value for name, value in vars(limits).items() if name.isupper() and name not in ADDRESSES}
+UNITS = ("_BYTES", "_CHARS", "_ENTRIES", "_S", "_MAX", "_DEFAULT", "_PER_BOX", "_PORT")
 COUNTS = {"KIB", "MIB", "GIB", "FRAME_NESTING", "OPEN_FILES", "INOTIFY_INSTANCES", "INOTIFY_WATCHES", "NICE"}
 
 
@@ -38,3 +41,13 @@ def test_a_box_cannot_take_what_the_host_keeps() -> None:
 
 def test_the_host_is_watched_faster_than_a_box_stops() -> None:
     assert limits.WATCH_INTERVAL_S < limits.STOP_GRACE_S < limits.START_TIMEOUT_S
+
+
+def test_addresses_of_a_sealed_network_are_nobody_elses_and_do_not_overlap() -> None:
+    found = [ipaddress.ip_address(getattr(limits, name)) for name in ADDRESSES]
+    assert found == sorted(set(found))
+    assert all(address in ipaddress.ip_network("198.18.0.0/15") for address in found)
+
+
+def test_a_box_hears_of_its_seal_before_its_start_is_given_up() -> None:
+    assert limits.SEAL_CHECK_S < limits.START_TIMEOUT_S

@@ -10,10 +10,24 @@ from hypothesis import strategies as st
 
 from paddock import limits
 from paddock.errors import UserError
-from paddock.model import BoxSpec, ExecResult, ExecSpec, Limits, Mount, TtySize, check_env, check_name
+from paddock.model import (
+    BoxSpec,
+    ExecResult,
+    ExecSpec,
+    Limits,
+    Mount,
+    Network,
+    NetworkRule,
+    Publish,
+    TtySize,
+    check_env,
+    check_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+RULE = NetworkRule(action="deny", pattern="a.example")
 
 
 @pytest.mark.parametrize("name", ["a", "7", "claude-app", "a.b_c-d", "x" * limits.NAME_CHARS, "lock", "a.locks"])
@@ -125,6 +139,11 @@ def test_a_box_spec_is_checked_and_frozen() -> None:
         (lambda: ExecSpec(argv=("true",), timeout_s=math.inf), "bad-timeout"),
         (lambda: TtySize(rows=0, cols=80), "bad-tty"),
         (lambda: TtySize(rows=24, cols=65536), "bad-tty"),
+        (lambda: Publish(port=0, box_port=80), "bad-port"),
+        (lambda: Publish(port=80, box_port=65536), "bad-port"),
+        (lambda: Network(publish=(Publish(port=1, box_port=1),) * (limits.PUBLISHED_PER_BOX + 1)), "bad-port"),
+        (lambda: Network(rules=(RULE,) * (limits.RULES_PER_BOX + 1)), "bad-policy"),
+        (lambda: Network(project="x" * (limits.PROJECT_FILE_BYTES + 1)), "bad-policy"),
     ],
 )
 def test_a_value_that_cannot_be_is_never_built(build: Callable[[], object], code: str) -> None:

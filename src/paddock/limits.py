@@ -12,12 +12,39 @@ FRAME_MESSAGE_BYTES = 1 * MIB  # a request with a full environment (128 KiB stri
 FRAME_NESTING = 32  # levels of a message; a spec needs five, and a value from a peer must be safe to walk and to print
 CHANNEL_BUFFER_BYTES = 256 * KIB  # unsent bytes per stream before the writer is paused
 
+# -- gateway: bytes from a box and from the world ----------------------------------------------------------------------
+CLIENT_HELLO_BYTES = 16 * KIB  # with post-quantum keys some 2 KiB
+CLIENT_HELLO_RECORDS_MAX = 16  # in one by rule; a few where a client cuts it to pass a broken middlebox
+HTTP_HEAD_BYTES = 64 * KIB
+HTTP_HEADERS_MAX = 100
+HTTP_INTERIM_MAX = 32  # 1xx answers before the real one
+DNS_QUERY_BYTES = 1 * KIB  # a name, EDNS and a few options; over UDP and TCP
+DNS_UDP_BYTES = 1232  # what passes any path unfragmented
+NAMES_PER_BOX = 8192  # addresses a box has names for; as many again may be cooling
+NAME_COOL_DOWN_S = 60.0  # before another name gets the address: well over the TTL of our answers
+RESOLVE_TIMEOUT_S = 8.0  # over all nameservers
+RESOLVE_ATTEMPT_S = 2.0  # for one of them to answer
+RESOLVE_TTL_DEFAULT = 300  # seconds an answer is kept at most, whatever it says
+RESOLVE_CACHE_ENTRIES = 4096
+RESOLVE_ADDRESSES_MAX = 32  # of one name
+RESOLVE_LOOKUPS_MAX = 512  # under way at once, for all boxes
+DIAL_TIMEOUT_S = 10.0
+DIAL_STAGGER_S = 0.25  # before the next address is tried beside the last (RFC 8305)
+UPSTREAM_TIMEOUT_S = 15.0  # for the user's own proxy to make a connection
+
 # -- names and requests ------------------------------------------------------------------------------------------------
 NAME_CHARS = 64
 ARGV_BYTES = 512 * KIB
 ENV_ENTRIES = 1024
 ENV_BYTES = 256 * KIB
 MOUNTS_PER_BOX = 64
+
+# -- policy and its sources --------------------------------------------------------------------------------------------
+RULES_PER_BOX = 10_000  # the number a decision is fast with
+PUBLISHED_PER_BOX = 64
+NETWORK_LOGS_MAX = 64  # of boxes that are gone: a run's refusals can be read after it
+APPROVALS_MAX = 4096
+PROJECT_FILE_BYTES = 64 * KIB  # of a workspace; its [network] is stored with the box
 
 # -- per box defaults; every one can be set by a flag ------------------------------------------------------------------
 PIDS_DEFAULT = 2048  # threads count too: a JVM or node beside a test-suite needs several hundred
@@ -34,6 +61,17 @@ NICE = 5  # the host stays responsive without a cpu controller
 SHM_BYTES = 256 * MIB  # or half the box's memory; browsers and test runners fail with the 64 MiB others give
 TMPFS_ENTRIES = 65536  # a name costs kernel memory that no size counts
 RUN_BYTES = 16 * MIB
+
+# -- the sealed network (docs/process-engine.md) -----------------------------------------------------------------------
+SEAL_TCP_PORT = 61001  # in every box: where all TCP that leaves its loopback ends
+SEAL_DNS_PORT = 61053  # and where every question for a name ends
+GATEWAY_ADDRESS = "198.18.0.1"  # gateway.paddock; RFC 2544 gives 198.18.0.0/15 to benchmarks, so nobody routes it
+REFUSAL_ADDRESS = "198.18.0.2"  # what every denied name means
+SYNTHETIC_FIRST, SYNTHETIC_LAST = "198.18.1.0", "198.19.255.255"  # what permitted names mean, box by box
+PROXY_PORT = 3128
+SEAL_CHECK_S = 5.0  # the gateway answers in a millisecond; a box that hears nothing does not start
+LOCALHOST_PORTS_MAX = 64  # per box, two listeners each: they go to the gateway in one message of 253 descriptors
+DOOR_MESSAGE_BYTES = 4 * KIB
 
 # -- journals ----------------------------------------------------------------------------------------------------------
 JOURNAL_BYTES = 64 * MIB  # per job, in two halves: the older one is dropped when the newer is full
@@ -60,3 +98,62 @@ DAEMON_LOG_BYTES = 4 * MIB
 CONNECTIONS_MAX = 4096
 BOXES_MAX = 10_000
 STARTS_MAX = 4  # at once; the others wait their turn, so that a burst of boxes delays nobody's answer
+
+# -- gateway: control --------------------------------------------------------------------------------------------------
+GATEWAY_DOCUMENT_BYTES = 16 * MIB  # a policy of 10,000 rules has 2; one of an organisation may have more
+GATEWAY_REPLY_S = 10.0  # it answers in milliseconds; after this it is taken for stuck
+GATEWAY_START_S = 10.0
+GATEWAY_ALONE_S = 2.0  # without a daemon and without a box it ends: nobody would find it again
+
+# -- gateway: flows ----------------------------------------------------------------------------------------------------
+FLOW_CHUNK_BYTES = 64 * KIB  # one read, and the most a direction keeps
+FLOW_GATED_BYTES = 16 * KIB  # one read that is parsed: some 400 of the smallest requests, then the others
+FLOW_SPLICE_AFTER_BYTES = 256 * KIB  # below that a pipe costs more than it saves
+FLOW_PIPE_BYTES = 1 * MIB  # with a quarter of it bulk is a fifth slower
+FLOW_LARGE_PIPES_MAX = 32  # so large; the kernel lets an ordinary user have 64 MiB of pipes, and theirs is not all ours
+FLOW_PIPES_MAX = 256  # of all flows; the others are copied
+FLOW_TURN_BYTES = 4 * MIB  # one flow moves at a time, then the others
+
+FLOW_PIPE_BYTES = 256 * KIB
+FLOW_PIPES_MAX = 256  # of all flows; the kernel lets an ordinary user have 64 MiB of pipes
+FLOW_TURN_BYTES = 1 * MIB  # one flow moves at a time, then the others
+
+FLOW_IDLE_S = 4 * 3600.0  # without a byte either way; pools of database connections and shells stay idle for long
+FLOW_HALF_CLOSED_S = 600.0  # the same when one side has ended
+FLOW_HAND_BACK_S = 30.0  # how long a server may go on answering before the client goes to another one
+FLOW_SWEEP_S = 15.0
+FLOWS_PER_BOX = 1024
+INTAKES_PER_BOX = 256  # connections of which it is not yet known what they are: the kernel keeps 1024 more waiting
+INTAKE_FIRST_S = 60.0  # browsers open connections ahead of need
+INTAKE_SNIFF_S = 0.2  # on other ports than 80 and 443: a denied client that waits for the server to begin gets a reset
+INTAKE_STALL_S = 10.0  # between two pieces of the first message
+INTAKE_TOTAL_S = 180.0  # for all of it, waiting for a person included
+INTAKE_LINGER_S = 2.0  # after a refusal, so that it is read before the connection is gone
+DESCRIPTORS_KEPT_MAX = 256  # of the process, for what is not a flow
+QUERIES_PER_SECOND_MAX = 1000  # for names; beyond it they are dropped
+QUERY_BURST_MAX = 4000
+TLS_REFUSALS_PER_SECOND_MAX = 50  # each costs a signature or two; beyond it an alert has to do
+NAME_TTL_DEFAULT = 5  # seconds that a box may remember an answer for
+
+# -- gateway: the box's door -------------------------------------------------------------------------------------------
+DOOR_MESSAGE_BYTES = 4 * KIB
+DOOR_ASKS_MAX = 256
+DOOR_REPLY_S = 10.0  # init gives up a dial after 3; those before it in the queue may all take that long
+
+# -- certificates and records of the gateway ---------------------------------------------------------------------------
+LEAVES_PER_BOX = 32  # server contexts kept for refusals, some 20 KiB each; a new one costs half a millisecond
+LEAF_USES_MAX = 256  # a context remembers as many TLS 1.2 sessions
+LEAF_AGE_S = 24 * 3600.0  # a leaf is valid for 30 days
+REFUSAL_HEAD_BYTES = 64 * KIB  # of a request that is refused anyway
+REFUSAL_FED_BYTES = 192 * KIB  # of records until then, handshake included
+AUDIT_BYTES = 8 * MIB  # per box, in two halves that take turns: some 15,000 connections
+AUDIT_LINE_BYTES = 4 * KIB
+DENIALS_BYTES = 256 * KIB  # the box's own file: some 1,000 refusals
+ASK_HOLD_S = 30.0  # how long a connection waits for an answer
+ASK_GRANT_S = 60.0  # how long an answer given to nobody waiting counts for the next who asks
+ASKS_PER_BOX = 64  # different destinations
+ASK_WAITERS_PER_BOX = 256  # connections held by them
+
+# -- policy ------------------------------------------------------------------------------------------------------------
+POLICY_FILE_BYTES = 1 * MIB  # ten thousand rules fit; a project's file is a stranger's
+POLICY_PATTERNS_MAX = 50_000  # of one source; what is decided stays as fast, what is kept in memory grows

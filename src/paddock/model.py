@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass, field
-from typing import NewType
+from typing import Literal, NewType
 
 from paddock import limits
 from paddock.errors import UserError
@@ -14,6 +14,7 @@ BoxId = NewType("BoxId", str)
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9_.-]{0,62}[a-z0-9])?\Z")
 _ENV_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_PORT_MAX = 65535
 _WINSIZE_MAX = 65535  # the kernel's struct winsize holds unsigned shorts
 
 
@@ -97,6 +98,49 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkRule:
+    """One rule as a person wrote it; policy parses the pattern before a box exists."""
+
+    action: Literal["allow", "deny"]
+    pattern: str
+    bypass: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publish:
+    """A port of the box that answers on the host; on its loopback unless another address is given."""
+
+    address: str = "127.0.0.1"
+    port: int
+    box_port: int
+
+    def __post_init__(self) -> None:
+        for port in (self.port, self.box_port):
+            if not 0 < port <= _PORT_MAX:
+                raise UserError(f"{port} is not a port", hint="use 1 to 65535", code="bad-port")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """What a box's own flags say of its network. Empty words leave it to the user's file; without one: deny."""
+
+    default: Literal["", "deny", "allow", "observe"] = ""
+    rules: tuple[NetworkRule, ...] = ()
+    presets: tuple[str, ...] = ()
+    on_deny: Literal["", "deny", "ask"] = ""
+    publish: tuple[Publish, ...] = ()
+    project: str = ""  # the workspace's paddock.toml as the box last took it
+
+    def __post_init__(self) -> None:
+        if len(self.rules) > limits.RULES_PER_BOX:
+            raise UserError(f"{len(self.rules)} rules, at most {limits.RULES_PER_BOX}", code="bad-policy")
+        if len(self.publish) > limits.PUBLISHED_PER_BOX:
+            raise UserError(f"{len(self.publish)} ports, at most {limits.PUBLISHED_PER_BOX}", code="bad-port")
+        if len(self.project) > limits.PROJECT_FILE_BYTES:
+            raise UserError("the project file is too long", code="bad-policy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BoxSpec:
     """What a box is, whatever way it was asked for. After this nothing adds a mount, a host or a capability."""
 
@@ -111,6 +155,7 @@ class BoxSpec:
     ephemeral: bool = False
     caller_path: str = ""  # the caller's PATH: its toolchains appear in the box, read-only
     caller_home: str = ""
+    network: Network = field(default_factory=Network)
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -188,6 +233,8 @@ class BoxInfo:
     created_at: str
     pid: int | None
     limits: tuple[LimitReport, ...] = ()
+    network: str = "none"  # one word: none, deny, rules, ask, allow, observe; or down while the gateway is
+    ports: tuple[Publish, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,6 +279,7 @@ class BoxRequest:
     ephemeral: bool = False
     caller_path: str = ""
     caller_home: str = ""
+    network: Network = field(default_factory=Network)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

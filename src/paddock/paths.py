@@ -52,12 +52,32 @@ class Paths:
         return f"{self.state}/daemon.lock"
 
     @property
+    def network(self) -> str:
+        """Logs of what the gateway decided."""
+        return f"{self.state}/network"
+
+    @property
+    def approvals(self) -> str:
+        return f"{self.state}/approvals.json"
+
+    @property
+    def gateway_log(self) -> str:
+        return f"{self.state}/gateway.log"
+
+    @property
+    def policy(self) -> str:
+        """The user's own rules."""
+        return f"{self.config}/policy.toml"
+
+    @property
     def private(self) -> tuple[str, ...]:
         """What no box may ever see."""
         return (self.state, self.config)
 
 
 SOCKET = "daemon.sock"
+GATEWAY_SOCKET = "gateway.sock"
+ORGANISATION_POLICY = "/etc/paddock/policy.toml"
 
 
 def home_directory(environ: Mapping[str, str] = os.environ) -> str:

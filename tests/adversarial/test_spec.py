@@ -290,7 +290,7 @@ def test_a_bind_mount_of_a_secret_place_is_still_that_place(
 
 def test_unknown_keys_of_a_request_are_refused_by_name(paddock: Paddock, installation: Installation) -> None:
     good: dict[str, Any] = {"workspace": str(installation.workspace)}
-    for key in ("privileged", "devices", "capabilities", "binds", "Mounts", "network", "caller_uid"):
+    for key in ("privileged", "devices", "capabilities", "binds", "Mounts", "networks", "caller_uid"):
         with pytest.raises(UserError, match=f"unknown key '{key}'"):
             paddock.call("create", request={**good, key: True})
     assert paddock.ls() == []

@@ -85,7 +85,7 @@ def test_a_new_size_reaches_the_command(person: Callable[..., Person]) -> None:
 def test_the_tier_and_the_box_are_named(person: Callable[..., Person]) -> None:
     with person("run", "--", "true") as someone:
         someone.leaves()
-        assert someone.output.startswith(b"paddock: process box run-workspace\r\n")
+        assert someone.output.startswith(b"paddock: process box run-workspace, network: deny\r\n")
     with person("run", "-q", "--", "true") as someone:
         someone.leaves()
         assert someone.output == b""

@@ -37,9 +37,13 @@ def completed(words: list[str], env: dict[str, str], cwd: Path) -> list[str]:
     [
         ([""], list(parser.VERBS)),
         (["re"], ["reset"]),
+        (["po"], ["policy", "ports"]),
         (["s"], ["stop"]),
         (["daemon", "st"], ["start", "stop", "status"]),
         (["completion", ""], ["bash", "zsh", "fish"]),
+        (["policy", "a"], ["allow", "approve"]),
+        (["network", ""], ["proxy", "log"]),
+        (["policy", "allow", "--u"], ["--user"]),
         (["ls", "--"], ["--help", "--json", "--quiet"]),
         (["run", "--env"], ["--env", "--env-file"]),
         (["run", "--", "--"], []),

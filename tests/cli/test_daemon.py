@@ -25,7 +25,7 @@ def status(installation: Installation) -> dict[str, object]:
 def test_status_starts_nothing(own_installation: Installation) -> None:
     done = own_installation.cli("daemon", "status")
     assert (done.returncode, done.stderr) == (1, b"")
-    assert done.stdout.startswith(b"daemon   stopped\npid      -\n")
+    assert done.stdout.startswith(b"daemon       stopped\npid          -\n")
     assert list(own_installation.home.iterdir()) == []
     assert own_installation.cli("daemon", "stop").stdout == b"no daemon is running\n"
     assert list(own_installation.home.iterdir()) == []

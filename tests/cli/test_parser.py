@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.cli import parser
+from paddock.cli import nouns, parser
 from paddock.errors import UserError
 
 HELP = Path(__file__).parent / "help"
@@ -17,11 +17,20 @@ WIDTH = 80
 # -- help --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", ["paddock", *parser.VERBS])
+def help_of(page: str) -> str:
+    if page == "paddock":
+        return parser.overview()
+    return parser.noun_overview(page) if page in nouns.NOUNS else parser.build(page).format_help()
+
+
+PAGES = ["paddock", *nouns.NOUNS, *parser.pages()]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_help_reads_as_its_snapshot(page: str) -> None:
     """PADDOCK_WRITE_HELP=1 writes the snapshots anew; read the diff before you commit it."""
-    shown = parser.overview() if page == "paddock" else parser.build(page).format_help()
-    snapshot = HELP / f"{page}.txt"
+    shown = help_of(page)
+    snapshot = HELP / f"{page.replace(' ', '-')}.txt"
     if os.environ.get("PADDOCK_WRITE_HELP"):
         snapshot.write_text(shown, "utf-8")
     assert snapshot.read_text("utf-8") == shown
@@ -29,10 +38,10 @@ def test_help_reads_as_its_snapshot(page: str) -> None:
 
 
 def test_there_is_no_snapshot_of_a_verb_that_is_gone() -> None:
-    assert {file.stem for file in HELP.iterdir()} == {"paddock", *parser.VERBS}
+    assert {file.stem for file in HELP.iterdir()} == {page.replace(" ", "-") for page in PAGES}
 
 
-@pytest.mark.parametrize("verb", parser.VERBS)
+@pytest.mark.parametrize("verb", parser.pages())
 def test_every_option_says_what_it_does(verb: str) -> None:
     named = [action for action in parser.build(verb)._actions if action.option_strings]
     assert all(action.help for action in named)
@@ -139,6 +148,9 @@ def test_a_file_that_begins_with_a_dash_is_named_after_two() -> None:
         ),
         (["rm"], "the following arguments are required: BOX", "`paddock rm --help` shows the options"),
         (["exec"], "the following arguments are required: BOX", "`paddock exec --help` shows the options"),
+        (["policy", "zzz"], "unknown verb 'zzz'", "`paddock policy --help` lists the verbs"),
+        (["policy", "chek"], "unknown verb 'chek'", "did you mean `paddock policy check`?"),
+        (["network", "--json"], "unknown option '--json'", "`paddock network --help` lists the verbs"),
         (["daemon", "zzz"], "unknown word 'zzz'", "one of: start, stop, status"),
         (
             ["exec", "box", "-it", "sh"],

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from paddock.cli import parser, verbs
+from paddock.cli import nouns, parser, verbs
 from tests.support.installation import ROOT
 
 EXAMPLES = {
@@ -22,13 +22,32 @@ EXAMPLES = {
     "cp": ["box:x", "y"],
     "daemon": ["status"],
     "completion": ["bash"],
+    "ports": ["box"],
+    "network proxy": ["box"],
+    "policy check": ["example.com"],
+    "policy why": ["example.com"],
+    "policy allow": ["example.com"],
+    "policy deny": ["example.com"],
+    "policy rm": ["example.com"],
+    "policy suggest": ["box"],
+    "policy approve": ["x"],
+    "policy import": ["file"],
 }
 
 
-@pytest.mark.parametrize("verb", parser.VERBS)
-def test_every_verb_has_a_function_of_its_name(verb: str) -> None:
-    action, _ = parser.parse([verb, *EXAMPLES.get(verb, [])])
-    assert action is getattr(verbs, verb, None) or action is getattr(verbs, f"{verb}_")
+@pytest.mark.parametrize("page", parser.pages())
+def test_every_verb_has_a_function_of_its_name(page: str) -> None:
+    action, _ = parser.parse([*page.split(), *EXAMPLES.get(page, [])])
+    name = page.replace(" ", "_")
+    assert action is getattr(verbs, name, None) or action is getattr(verbs, f"{name}_")
+
+
+@pytest.mark.parametrize("noun", nouns.NOUNS)
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"]])
+def test_a_noun_alone_explains_itself(noun: str, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    action, options = parser.parse([noun, *words])
+    assert action(options) == 0
+    assert capsys.readouterr().out == parser.noun_overview(noun)
 
 
 @pytest.mark.parametrize("words", [["--help"], ["version"], ["completion", "bash"], ["run", "--help"]])

@@ -12,6 +12,7 @@ import pytest
 from paddock import codec
 from paddock.client._async import core
 from paddock.daemon import api
+from paddock.daemon.answer import Nothing
 from paddock.errors import UserError
 from paddock.model import BoxInfo
 from tests.support.serving import request, running
@@ -39,7 +40,7 @@ def test_every_verb_refuses_a_key_it_does_not_know(tmp_path: Path, verb: str) ->
     asyncio.run(act())
 
 
-@pytest.mark.parametrize("verb", sorted(verb for verb, (kind, _) in api.VERBS.items() if kind is not api.Nothing))
+@pytest.mark.parametrize("verb", sorted(verb for verb, (kind, _) in api.VERBS.items() if kind is not Nothing))
 def test_every_verb_with_arguments_needs_them(tmp_path: Path, verb: str) -> None:
     async def act() -> None:
         async with running(tmp_path) as runtime:

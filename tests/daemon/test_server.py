@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from paddock import frames, limits
 from paddock._version import VERSION
 from paddock.daemon import api, server
-from paddock.daemon.api import Answer
+from paddock.daemon.answer import Answer
 from paddock.runtime import Runtime
 from tests.fs.children import in_child
 from tests.support.serving import Peer, error, request, running, serving

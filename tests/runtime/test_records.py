@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.errors import PaddockError, Unavailable
-from paddock.model import BoxId, BoxSpec, BoxState
+from paddock.model import BoxId, BoxSpec, BoxState, Network
 from paddock.runtime import records
 from paddock.store import BoxRow, Store, new_row
 
@@ -47,6 +47,16 @@ def read(boxes: Path, box_id: str) -> BoxRow:
 def test_what_was_added_is_read_back(store: Store, boxes: Path, ephemeral: bool) -> None:
     row = add(store, boxes, "aa", replace(SPEC, ephemeral=ephemeral))
     assert read(boxes, "aa") == row
+
+
+def test_a_box_of_a_version_without_networks_is_read_and_reaches_nothing(store: Store, boxes: Path) -> None:
+    row = add(store, boxes, "aa", SPEC)
+    path = boxes / "aa" / records.FILE
+    record = json.loads(path.read_text())
+    del record["spec"]["network"]
+    path.write_text(json.dumps(record))
+    assert read(boxes, "aa") == row
+    assert row.spec.network == Network()
 
 
 def test_a_box_without_room_for_its_record_is_not_added(store: Store, boxes: Path) -> None:

@@ -26,7 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("proc", "fs", "text"),
     ("trampoline", "paths"),
     ("codec", "frames"),
-    ("model",),
+    ("model", "reports"),
     ("limits",),
     ("errors",),
     ("_version",),

@@ -39,7 +39,7 @@ def spawn(act: Callable[[], None], flags: int, as_id: int = 0) -> int:
         os._exit(1)
 
 
-def inside(act: Callable[[], None], flags: int = MOUNTS) -> None:
+def inside(act: Callable[[], None], flags: int = MOUNTS, as_id: int = 0) -> None:
     """Run `act` in a child with new namespaces; its exception fails the test."""
     read, write = os.pipe2(os.O_CLOEXEC)
 
@@ -47,7 +47,7 @@ def inside(act: Callable[[], None], flags: int = MOUNTS) -> None:
         os.dup2(write, 2)
         act()
 
-    pid = spawn(told, flags)
+    pid = spawn(told, flags, as_id)
     os.close(write)
     with open(read, encoding="utf-8", errors="replace") as pipe:
         said = pipe.read()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
 
+    from paddock.cli.prompting import Prompts
     from paddock.cli.screen import DetachKeys, ScreenFilter
     from paddock.client.transport import Channel
 
@@ -41,10 +42,17 @@ class Detached(Exception):
 class Running:
     """A command in a box as the CLI holds it: its channel, and the daemon to ask about its end."""
 
-    def __init__(self, call: Callable[[str, frames.Message], object], box: tuple[str, str], channel: Channel) -> None:
+    def __init__(
+        self,
+        call: Callable[[str, frames.Message], object],
+        box: tuple[str, str],
+        channel: Channel,
+        prompts: Prompts | None = None,
+    ) -> None:
         self.call = call
         self.box_id, self.box = box
         self.channel = channel
+        self.prompts = prompts  # someone is there to be asked
 
     def __repr__(self) -> str:
         return f"<Running in {self.box}>"
@@ -82,7 +90,8 @@ def attach(running: Running, *, stdin: bool, detachable: bool) -> End:
         screens = stack.enter_context(Screens())
         raw = stack.enter_context(terminal.RawMode(0)) if is_tty and os.isatty(0) else None
         keys = _detach_keys() if detachable and is_tty else None
-        relay = _Relay(running.channel, screens, raw, send, is_tty=is_tty, stdin=stdin, keys=keys)
+        prompts = running.prompts if raw else None
+        relay = _Relay(running.channel, screens, raw, send, is_tty=is_tty, stdin=stdin, keys=keys, prompts=prompts)
         if is_tty:
             relay.announce_size(redraw=again)
         return relay.run(woken)
@@ -159,6 +168,7 @@ class _Relay:
         is_tty: bool,
         stdin: bool,
         keys: DetachKeys | None,
+        prompts: Prompts | None = None,
     ) -> None:
         self._channel = channel
         self._socket = channel.socket
@@ -169,6 +179,7 @@ class _Relay:
         self._is_tty = is_tty
         self._stdin_open = stdin
         self._keys = keys
+        self._prompts = prompts
         self._unsent = bytearray()
         self._fed = False
         self._interrupts = 0
@@ -178,8 +189,12 @@ class _Relay:
     def run(self, woken: int) -> End:
         poll = select.poll()
         poll.register(woken, select.POLLIN)
+        if self._prompts:
+            poll.register(self._prompts, select.POLLIN)
         while True:
-            poll.register(self._socket, select.POLLIN | (select.POLLOUT if self._unsent else 0))
+            asking = self._prompts is not None and self._prompts.asking
+            hear = 0 if asking else select.POLLIN  # a question stays readable until it is answered
+            poll.register(self._socket, hear | (select.POLLOUT if self._unsent else 0))
             if self._stdin_open and len(self._unsent) < FRAME_DATA_BYTES:
                 poll.register(0, select.POLLIN)
             else:
@@ -189,15 +204,32 @@ class _Relay:
                     self._signals(os.read(woken, 512))
                 elif fd == 0:
                     self._read_stdin()
+                elif self._prompts and fd == self._prompts.fileno():
+                    self._hear_prompts(poll, self._prompts)
             if self._redraw_at is not None and time.monotonic() >= self._redraw_at:
                 self.announce_size()
             self._flush()
-            end = self._read_box()
+            end = self._read_box() if self._prompts is None or not self._prompts.asking else None
             if end is not None:
                 return end
 
+    def _hear_prompts(self, poll: select.poll, prompts: Prompts) -> None:
+        was_asking = prompts.asking
+        shown = prompts.read()
+        if shown is None:  # the daemon went away, and the box's connections with it are refused
+            poll.unregister(prompts)
+            self._prompts = None
+        elif shown:
+            _write_all(1, shown)
+        if was_asking and (shown is None or not prompts.asking):
+            self._after_prompt()
+
+    def _after_prompt(self) -> None:
+        self._more = True
+        self.announce_size(redraw=True)
+
     def _timeout_ms(self) -> float | None:
-        if self._more:
+        if self._more and not (self._prompts and self._prompts.asking):
             return 0
         return None if self._redraw_at is None else max(0.0, self._redraw_at - time.monotonic()) * 1000
 
@@ -252,6 +284,11 @@ class _Relay:
             data = os.read(0, FRAME_DATA_BYTES)
         except OSError:  # the terminal is gone
             data = b""
+        if data and self._prompts and self._prompts.takes_keys():
+            _write_all(1, self._prompts.keys(data))
+            if not self._prompts.asking:
+                self._after_prompt()
+            return
         detached = False
         if self._keys:
             data, detached = self._keys.feed(data) if data else (b"", True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from paddock.cli.nouns import NOUNS
 from paddock.cli.parser import VERBS, build
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-_TAKING_BOXES = "run exec inspect env stop rm logs cp"
+_TAKING_BOXES = "run exec inspect env stop rm logs cp ports"
 _BASH = r"""_paddock() {
     local word=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} i
     COMPREPLY=()
@@ -28,6 +29,17 @@ _BASH = r"""_paddock() {
     case $verb in
         daemon) mapfile -t COMPREPLY < <(compgen -W "start stop status" -- "$word") ;;
         completion) mapfile -t COMPREPLY < <(compgen -W "bash zsh fish" -- "$word") ;;
+        @NOUNS@)
+            local words=
+            if ((COMP_CWORD == 2)); then
+                case $verb in
+@NOUN_VERBS@
+                esac
+            else
+                words=$(paddock ls -q 2>/dev/null)
+            fi
+            mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+            ;;
         @BOXES@) mapfile -t COMPREPLY < <(compgen -W "$(paddock ls -q 2>/dev/null)" -- "$word") ;;
     esac
 }
@@ -42,6 +54,7 @@ _paddock() {
     case $words[2] in
         daemon) compadd -- start stop status ;;
         completion) compadd -- bash zsh fish ;;
+@ZSH_NOUNS@
         @BOXES@) compadd -- ${(f)"$(paddock ls -q 2>/dev/null)"}; _files ;;
         *) _files ;;
     esac
@@ -51,6 +64,7 @@ compdef _paddock paddock
 _FISH = """complete -c paddock -n __fish_use_subcommand -f -a '@VERBS@'
 complete -c paddock -n '__fish_seen_subcommand_from daemon' -f -a 'start stop status'
 complete -c paddock -n '__fish_seen_subcommand_from completion' -f -a 'bash zsh fish'
+@FISH_NOUNS@
 complete -c paddock -n '__fish_seen_subcommand_from @TAKING@' -a '(paddock ls -q 2>/dev/null)'
 """
 _SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
@@ -63,14 +77,38 @@ def completion(options: argparse.Namespace) -> int:
         ("@TAKING@", _TAKING_BOXES),
         ("@BOXES@", _TAKING_BOXES.replace(" ", " | ")),
         ("@OPTIONS@", _option_cases()),
+        ("@NOUNS@", " | ".join(NOUNS)),
+        ("@NOUN_VERBS@", "\n".join(f'                    {noun}) words="{_verbs(noun)}" ;;' for noun in NOUNS)),
+        ("@ZSH_NOUNS@", "\n".join(_zsh(noun) for noun in NOUNS)),
+        ("@FISH_NOUNS@", "\n".join(_fish(noun) for noun in NOUNS)),
     ):
         script = script.replace(mark, value)
     print(script, end="")
     return 0
 
 
+def _verbs(noun: str) -> str:
+    return " ".join(NOUNS[noun])
+
+
+def _zsh(noun: str) -> str:
+    boxes = '${(f)"$(paddock ls -q 2>/dev/null)"}'
+    return f"        {noun}) if (( CURRENT == 3 )); then compadd -- {_verbs(noun)}; else compadd -- {boxes}; fi ;;"
+
+
+def _fish(noun: str) -> str:
+    words = f"{_verbs(noun)} (paddock ls -q 2>/dev/null)"
+    return f"complete -c paddock -n '__fish_seen_subcommand_from {noun}' -f -a '{words}'"
+
+
 def _option_cases() -> str:
     return "\n".join(
-        f'            {verb}) mapfile -t COMPREPLY < <(compgen -W "{" ".join(build(verb).options())}" -- "$word") ;;'
+        f'            {verb}) mapfile -t COMPREPLY < <(compgen -W "{" ".join(_options(verb))}" -- "$word") ;;'
         for verb in VERBS
     )
+
+
+def _options(verb: str) -> list[str]:
+    """Of a noun, those of all its verbs."""
+    pages = [f"{verb} {second}" for second in NOUNS[verb]] if verb in NOUNS else [verb]
+    return sorted({option for page in pages for option in build(page).options()})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
+import os
+import select
 from typing import TYPE_CHECKING
 
 from paddock import paths, text
@@ -52,6 +53,7 @@ def _status(where: paths.Paths, answer: dict[str, object]) -> dict[str, object]:
         "boxes": None,
         "running": None,
         "starting": None,
+        "gateway_pid": None,
         "repairs": [],
         **answer,
     }
@@ -63,19 +65,24 @@ def _print(status: dict[str, object], *, as_json: bool) -> None:
         return
     repairs = status.pop("repairs")
     for key, value in status.items():
-        print(f"{key:8} {'-' if value is None else text.neutralise(str(value), 400)}")
+        print(f"{key:12} {'-' if value is None else text.neutralise(str(value), 400)}")
     for line in repairs if isinstance(repairs, list) else []:
-        print(f"repaired {text.neutralise(str(line), 400)}")
+        print(f"{'repaired':12} {text.neutralise(str(line), 400)}")
 
 
 def _stop(where: paths.Paths) -> str:
     with Paddock() as paddock:
-        kept = expect_object(paddock.call("status")).get("running")
-        paddock.call("shutdown")
-    deadline = time.monotonic() + _STOP_TIMEOUT_S
-    while _runs(where):
-        if time.monotonic() > deadline:
-            raise Unavailable("the daemon did not end", hint=f"see {where.daemon_log}", code="daemon")
-        time.sleep(0.02)
+        status = expect_object(paddock.call("status"))
+        kept, pid = status.get("running"), status.get("pid")
+        if not isinstance(pid, int):
+            raise Unavailable("the daemon does not say its pid", hint=f"see {where.daemon_log}", code="daemon")
+        pidfd = os.pidfd_open(pid)
+        try:
+            paddock.call("shutdown")
+            # Not only its socket: what it still writes it has written when it is gone.
+            if not select.select([pidfd], [], [], _STOP_TIMEOUT_S)[0]:
+                raise Unavailable("the daemon did not end", hint=f"see {where.daemon_log}", code="daemon")
+        finally:
+            os.close(pidfd)
     boxes = "box keeps" if kept == 1 else "boxes keep"
     return f"stopped; {kept} {boxes} running" if kept else "stopped"

@@ -18,7 +18,7 @@ from paddock.limits import DISK_FLOOR_BYTES
 if TYPE_CHECKING:
     import argparse
 
-_NEEDED = {"process engine", "user namespaces", "/proc mount", "seccomp", "daemon"}
+_NEEDED = {"process engine", "user namespaces", "/proc mount", "seccomp", "nftables", "daemon"}
 
 
 def doctor(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""ls, inspect, env."""
+"""ls, inspect, ports, env."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from paddock.model import Enforcement
 if TYPE_CHECKING:
     import argparse
 
-    from paddock.model import BoxInfo, LimitReport
+    from paddock.model import BoxInfo, LimitReport, Publish
 
 _LINE_CHARS = 8192  # a plan is for checking: no path in it is shortened
 _UNSET = {"all", "none"}  # what a limit reads like that nobody asked for
@@ -35,8 +35,8 @@ def ls(options: argparse.Namespace) -> int:
         for box in boxes:
             print(box.name)
     elif boxes:
-        rows = [(b.name, b.agent, b.engine.value, b.state.value, b.workspace, b.reason) for b in boxes]
-        print(text.table(rows, ("NAME", "AGENT", "ENGINE", "STATE", "WORKSPACE", "REASON")))
+        rows = [(b.name, b.agent, b.engine.value, b.state.value, b.network, b.workspace, b.reason) for b in boxes]
+        print(text.table(rows, ("NAME", "AGENT", "ENGINE", "STATE", "NETWORK", "WORKSPACE", "REASON")))
     else:
         print("no boxes; `paddock run shell .` makes one", file=sys.stderr)
     return 0
@@ -70,7 +70,9 @@ def _shown(info: BoxInfo) -> str:
         ("created", info.created_at),
         ("pid", str(info.pid or "-")),
         ("environment", " ".join(info.env_names) or "-"),
+        ("network", info.network),
     ]
+    rows += [("port", _port(published)) for published in info.ports]
     rows += [("mount", f"{m.source} at {m.target}{', read-only' if m.read_only else ''}") for m in info.mounts]
     rows += [(report.name, _limit(report)) for report in info.limits]
     return "\n".join(f"{key:12} {text.neutralise(value, _LINE_CHARS)}" for key, value in rows)
@@ -80,6 +82,24 @@ def _limit(report: LimitReport) -> str:
     if report.value in _UNSET:
         return report.value
     return f"{report.value}, {_HELD[report.enforcement]}" + (f": {report.note}" if report.note else "")
+
+
+def _port(published: Publish) -> str:
+    address = f"[{published.address}]" if ":" in published.address else published.address
+    return f"{address}:{published.port} -> {published.box_port}"
+
+
+def ports(options: argparse.Namespace) -> int:
+    with Paddock() as paddock:
+        info = paddock.get(options.box).info
+    if options.json:
+        print(json.dumps([codec.to_wire(published) for published in info.ports], indent=2))
+        return 0
+    for published in info.ports:
+        print(_port(published))
+    if not info.ports:
+        print(f"{info.name} publishes no ports; `paddock run -p HOST:BOX` does", file=sys.stderr)
+    return 0
 
 
 def env(options: argparse.Namespace) -> int:

@@ -101,6 +101,12 @@ def warn(message: str) -> None:
     _say(f"warning: {text.neutralise(message, _LINE_CHARS)}")
 
 
+def say_open(network: str) -> None:
+    """Observe mode lets everything through, to learn what is used: nobody may overlook that."""
+    if network == "observe":
+        warn("OBSERVE MODE IS OPEN: this box reaches every public host; rules only note what they would refuse")
+
+
 def _say(line: str) -> None:
     try:
         print(line, file=sys.stderr, flush=True)

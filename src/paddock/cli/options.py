@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from paddock import paths
-from paddock.cli import amounts, environment
+from paddock.cli import amounts, environment, networds
 from paddock.errors import UserError
 from paddock.model import BoxRequest, EngineName, Limits, Mount
 
@@ -74,4 +74,5 @@ def request(options: argparse.Namespace, *, agent: str, ephemeral: bool) -> BoxR
         ephemeral=ephemeral,
         caller_path=os.environ.get("PATH", ""),
         caller_home=paths.home_directory(),
+        network=networds.network(options),
     )

@@ -21,6 +21,8 @@ def finish(running: Running, *, stdin: bool, detachable: bool = False) -> int:
             end = attach.attach(running, stdin=stdin, detachable=detachable)
         finally:
             running.channel.close()
+            if running.prompts:
+                running.prompts.close()
     except attach.Lost:
         raise _box_ended(running) from None
     if end.timed_out:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 
-from paddock.cli import verbs
+from paddock.cli import nouns, verbs
 from paddock.errors import UserError
 
 TYPE_CHECKING = False
@@ -31,8 +31,8 @@ examples:
   paddock exec BOX COMMAND     a command in a box that exists
 
 `paddock VERB --help` shows the options of a verb.
-Exit codes: the command's own; 2 usage, 124 timeout, 125 box unavailable,
-126/127 as shells, 128+n signal n.
+Exit codes: the command's own; 2 usage, 77 refused by policy, 124 timeout,
+125 box unavailable, 126/127 as shells, 128+n signal n.
 """
 _COLUMN = 26
 
@@ -106,25 +106,43 @@ def parse(words: Sequence[str]) -> tuple[Action, argparse.Namespace]:
         return verbs.version, argparse.Namespace()
     if first not in VERBS:
         raise _unknown(first)
-    parser = build(first)
-    own, command = _divide(parser, list(words[1:]))
+    page, rest = _page(first, list(words[1:]))
+    if page in nouns.NOUNS:
+        return verbs.noun_help, argparse.Namespace(noun=page)
+    parser = build(page)
+    own, command = _divide(parser, rest)
     # Options may stand between words, but not both that and `--` at once: argparse would forget where it was.
-    options, rest = parser.parse_known_args(own) if "--" in own else parser.parse_known_intermixed_args(own)
-    if rest:
-        kind = "option" if rest[0].startswith("-") else "argument"
-        raise parser.refuse(f"unknown {kind} {rest[0]!r}")
+    options, unknown = parser.parse_known_args(own) if "--" in own else parser.parse_known_intermixed_args(own)
+    if unknown:
+        kind = "option" if unknown[0].startswith("-") else "argument"
+        raise parser.refuse(f"unknown {kind} {unknown[0]!r}")
     options.command = command
     return options.target, options
 
 
-def _unknown(word: str) -> UserError:
+def _page(first: str, rest: list[str]) -> tuple[str, list[str]]:
+    """A noun takes its verb from the next word; alone it explains itself."""
+    if first not in nouns.NOUNS:
+        return first, rest
+    if not rest or rest[0] in {"-h", "--help"}:
+        return first, []
+    if rest[0] not in nouns.NOUNS[first]:
+        raise _unknown(rest[0], first)
+    return f"{first} {rest[0]}", rest[1:]
+
+
+def _unknown(word: str, noun: str = "") -> UserError:
+    known = nouns.NOUNS[noun] if noun else VERBS
+    asked = f"paddock {noun}" if noun else "paddock"
+    usual = f"`{asked} --help` lists the verbs"
     if word.startswith("-"):
-        return UserError(f"unknown option {word!r}", hint="`paddock --help` lists the verbs", code="usage")
+        return UserError(f"unknown option {word!r}", hint=usual, code="usage")
     import difflib
 
-    near = difflib.get_close_matches(word, VERBS, 1)
-    hint = f"did you mean `paddock {near[0]}`?" if near else "`paddock --help` lists the verbs"
-    return UserError(f"unknown verb {word!r}", hint=hint, code="usage")
+    near = difflib.get_close_matches(word, known, 1)
+    return UserError(
+        f"unknown verb {word!r}", hint=f"did you mean `{asked} {near[0]}`?" if near else usual, code="usage"
+    )
 
 
 def _divide(parser: Parser, words: list[str]) -> tuple[list[str], list[str]]:
@@ -144,17 +162,36 @@ def _divide(parser: Parser, words: list[str]) -> tuple[list[str], list[str]]:
     return own, command[1:] if command[:1] == ["--"] else command
 
 
-def build(verb: str) -> Parser:
-    parser = Parser(verb)
-    VERBS[verb][1](parser)
+def build(page: str) -> Parser:
+    """The parser of a verb, or of a noun and its verb."""
+    noun, _, verb = page.rpartition(" ")
+    parser = Parser(page)
+    (nouns.NOUNS[noun] if noun else VERBS)[verb][1](parser)
     return parser
+
+
+def pages() -> list[str]:
+    """Everything that has options, as people write it."""
+    verbs_of_nouns = [f"{noun} {verb}" for noun, table in nouns.NOUNS.items() for verb in table]
+    return [verb for verb in VERBS if verb not in nouns.NOUNS] + verbs_of_nouns
 
 
 def overview() -> str:
     """What `paddock` alone prints."""
-    width = max(map(len, VERBS)) + 2
-    listed = "".join(f"  {verb:{width}}{summary}\n" for verb, (summary, _) in VERBS.items())
-    return f"{_HEAD}\nverbs:\n{listed}\n{_TAIL}"
+    return f"{_HEAD}\nverbs:\n{_listed(VERBS)}\n{_TAIL}"
+
+
+def noun_overview(noun: str) -> str:
+    """What a noun alone prints."""
+    return (
+        f"usage: paddock {noun} VERB [OPTIONS] ...\n\nverbs:\n{_listed(nouns.NOUNS[noun])}\n"
+        f"`paddock {noun} VERB --help` shows the options of a verb.\n"
+    )
+
+
+def _listed(table: dict[str, tuple[str, Setup]]) -> str:
+    width = max(map(len, table)) + 2
+    return "".join(f"  {verb:{width}}{summary}\n" for verb, (summary, _) in table.items())
 
 
 def _choice(*words: str) -> Callable[[str], str]:
@@ -184,6 +221,7 @@ def _run(sub: Parser) -> None:
         "  paddock run -- make test\n"
         "  paddock run -m 2g --timeout 10m -- ./build.sh\n"
         "  paddock run shell ~/project ~/library:ro\n"
+        "  paddock run --allow-host '*.github.com' --allow-host localhost:5432 shell .\n"
         "  paddock run -d -- ./server      prints the job; `paddock logs -f` follows it"
     )
     sub.advice = "; a command goes after `--`"
@@ -223,6 +261,8 @@ def _box_options(sub: Parser) -> None:
     sub.add_argument("--disk", default="", metavar="SIZE", help="what it may write outside the workspace")
     sub.add_argument("--timeout", default="", metavar="TIME", help="wall time: 90s, 10m, 2h; then exit code 124")
     sub.add_argument("-w", "--workdir", default="", metavar="DIR", help="where commands start")
+    nouns.network_options(sub)
+    nouns.publish_option(sub)
 
 
 def _env_options(sub: Parser) -> None:
@@ -343,6 +383,10 @@ def _daemon(sub: Parser) -> None:
     sub.add_argument("--json", action="store_true", help="for programs")
 
 
+def _noun(_sub: Parser) -> None:
+    """Its verbs have parsers of their own."""
+
+
 def _version(sub: Parser) -> None:
     sub.usage = "paddock version"
     sub.description = "Print the version."
@@ -370,6 +414,9 @@ VERBS: dict[str, tuple[str, Setup]] = {
     "prune": ("remove boxes that are stopped or failed", _prune),
     "logs": ("print what a detached command wrote", _logs),
     "cp": ("copy files into or out of a box", _cp),
+    "network": ("change what a box may reach, show what it did", _noun),
+    "policy": ("show, explain and change the rules", _noun),
+    "ports": ("show the ports of a box that answer on the host", nouns.ports),
     "doctor": ("say what this machine can hold, and how to fix what it cannot", _doctor),
     "daemon": ("start, stop or show this user's daemon", _daemon),
     "version": ("print the version", _version),

@@ -6,22 +6,23 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from paddock.cli import environment, outcome, terminal
+from paddock.cli import environment, networds, outcome, terminal
 from paddock.cli import options as words
 from paddock.cli.attach import Detached, Running
-from paddock.cli.main import warn
+from paddock.cli.main import say_open, warn
 from paddock.client import Paddock
 from paddock.errors import PaddockError, UserError
-from paddock.model import Enforcement, ExecSpec, TtySize
+from paddock.model import Enforcement, ExecSpec, Network, TtySize
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from paddock.cli.prompting import Prompts
     from paddock.client import Box, Command
     from paddock.model import BoxInfo, BoxRequest, LimitReport
 
-_AT_CREATION = ("name", "volume", "cpus", "memory", "pids", "disk")
+_AT_CREATION = ("name", "volume", "cpus", "memory", "pids", "disk", "publish")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -87,7 +88,7 @@ def _named_box(paddock: Paddock, request: BoxRequest, options: argparse.Namespac
             code="exists",
         )
     _refuse_creation_options(info, options, allowed="name")
-    return paddock.get(info.name), False
+    return _with_network(paddock.get(info.name), options), False
 
 
 def _detach(box: Box, spec: ExecSpec, *, is_new: bool) -> str:
@@ -150,6 +151,14 @@ def _known_box(paddock: Paddock, info: BoxInfo, options: argparse.Namespace) -> 
     box = paddock.get(info.name)
     if values := environment.chosen(options):
         box.set_env(values)
+    return _with_network(box, options)
+
+
+def _with_network(box: Box, options: argparse.Namespace) -> Box:
+    """What was said of the network is added to what the box has."""
+    change = networds.network(options)
+    if change != Network():
+        box.set_network(change)
     return box
 
 
@@ -190,13 +199,23 @@ def create(options: argparse.Namespace) -> int:
 
 def _running(paddock: Paddock, command: Command) -> Running:
     box = (command.box.id, command.box.name)
-    return Running(lambda verb, args: paddock.call(verb, **args), box, command.channel)
+    return Running(lambda verb, args: paddock.call(verb, **args), box, command.channel, _prompts(paddock, command.box))
+
+
+def _prompts(paddock: Paddock, box: BoxInfo) -> Prompts | None:
+    """Without a terminal nobody can be asked: the box's connections are refused, and `policy pending` lists them."""
+    if box.network != "ask" or not terminal.is_terminal():
+        return None
+    from paddock.cli.prompting import Prompts
+
+    return Prompts(paddock.attend(box.id), paddock.policy.answer)
 
 
 def _announce(box: BoxInfo, options: argparse.Namespace) -> None:
-    """The tier in one word, where a person is looking."""
+    """The tier in one word, where a person is looking; that a box is open is said to everybody."""
+    say_open(box.network)
     if not options.quiet and os.isatty(2):
-        print(f"paddock: {box.engine.value} box {box.name}", file=sys.stderr)
+        print(f"paddock: {box.engine.value} box {box.name}, network: {box.network}", file=sys.stderr)
 
 
 def _warn_about_limits(reports: Sequence[LimitReport]) -> None:

@@ -74,6 +74,97 @@ def ls(options: argparse.Namespace) -> int:
     return looking.ls(options)
 
 
+def network_log(options: argparse.Namespace) -> int:
+    from paddock.cli import netlog
+
+    return netlog.network_log(options)
+
+
+def network_proxy(options: argparse.Namespace) -> int:
+    from paddock.cli import policy
+
+    return policy.proxy(options)
+
+
+def noun_help(options: argparse.Namespace) -> int:
+    from paddock.cli import parser
+
+    print(parser.noun_overview(options.noun), end="")
+    return 0
+
+
+def policy_allow(options: argparse.Namespace) -> int:
+    from paddock.cli import policy
+
+    return policy.allow(options)
+
+
+def policy_approve(options: argparse.Namespace) -> int:
+    from paddock.cli import asking
+
+    return asking.approve(options)
+
+
+def policy_check(options: argparse.Namespace) -> int:
+    from paddock.cli import policy
+
+    return policy.check(options)
+
+
+def policy_deny(options: argparse.Namespace) -> int:
+    from paddock.cli import policy
+
+    return policy.deny(options)
+
+
+def policy_export(options: argparse.Namespace) -> int:
+    from paddock.cli import exchange
+
+    return exchange.export(options)
+
+
+def policy_import(options: argparse.Namespace) -> int:
+    from paddock.cli import exchange
+
+    return exchange.import_(options)
+
+
+def policy_pending(options: argparse.Namespace) -> int:
+    from paddock.cli import asking
+
+    return asking.pending(options)
+
+
+def policy_rm(options: argparse.Namespace) -> int:
+    from paddock.cli import policy
+
+    return policy.rm(options)
+
+
+def policy_show(options: argparse.Namespace) -> int:
+    from paddock.cli import policy
+
+    return policy.show(options)
+
+
+def policy_suggest(options: argparse.Namespace) -> int:
+    from paddock.cli import policy
+
+    return policy.suggest(options)
+
+
+def policy_why(options: argparse.Namespace) -> int:
+    from paddock.cli import policy
+
+    return policy.why(options)
+
+
+def ports(options: argparse.Namespace) -> int:
+    from paddock.cli import looking
+
+    return looking.ports(options)
+
+
 def prune(options: argparse.Namespace) -> int:
     from paddock.cli import ending
 

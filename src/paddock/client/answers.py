@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from paddock import frames
 from paddock.errors import PaddockError, Unavailable, UserError
 from paddock.limits import FRAME_DATA_BYTES
-from paddock.model import BoxRequest, ExecResult, Limits
+from paddock.model import BoxRequest, ExecResult, Limits, Network
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -166,6 +166,7 @@ def box_request(
     env: dict[str, str] | None = None,
     mounts: Sequence[Mount] = (),
     limits: Limits | None = None,
+    network: Network | None = None,
     ephemeral: bool = False,
 ) -> BoxRequest:
     """A request in the caller's name: relative paths are the caller's, and so is PATH."""
@@ -176,6 +177,7 @@ def box_request(
         mounts=tuple(mounts),
         env=env or {},
         limits=limits or Limits(),
+        network=network or Network(),
         ephemeral=ephemeral,
         caller_path=os.environ.get("PATH", ""),
     )

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 MAX_FDS = 4
 ATTEMPTS = 3
-READS = frozenset({"status", "ls", "inspect", "plan", "jobs", "logs", "ending"})  # verbs that change nothing
+READS = frozenset(  # verbs that change nothing
+    (
+        *("status", "ls", "inspect", "plan", "jobs", "logs", "ending", "network_logs"),
+        *("policy_show", "policy_check", "policy_pending", "policy_suggest", "policy_export"),
+    )
+)
 Frame = tuple[int, bytes]
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import socket
 
 _KEPT = ("HOME", "PATH", "LANG", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR")
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")  # the gateway goes out by them; no box sees them
 _SILENT_MAX = 3  # daemons that ended without a word before we give up
 _ANSWER_S = 1.0  # how long another daemon may take to answer before we try to start one again
 _BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); from paddock.daemon.main import main; main()"
@@ -86,7 +87,8 @@ def _spawn(where: paths.Paths, deadline: float) -> bool:
 
 
 def _environment(where: paths.Paths) -> dict[str, str]:
-    env = {key: os.environ[key] for key in _KEPT if key in os.environ}
+    kept = (*_KEPT, *_PROXIES, *(name.lower() for name in _PROXIES))
+    env = {key: os.environ[key] for key in kept if key in os.environ}
     if where.home:  # chosen by the caller, perhaps not by its environment
         env["PADDOCK_HOME"] = where.home
     return env

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from paddock import codec
 from paddock._version import VERSION
+from paddock.daemon import network_api
+from paddock.daemon.answer import Answer, Nothing
 from paddock.errors import UserError
 from paddock.model import BoxRequest, ExecSpec, Limits
 from paddock.runtime import commands
@@ -20,21 +22,7 @@ if TYPE_CHECKING:
     from paddock.runtime import Runtime
     from paddock.runtime.box import Box
 
-    Verb = Callable[[Runtime, Any], Awaitable["Answer"]]  # Any: the dataclass beside it in VERBS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """`items` may be long and are sent in several messages; descriptors travel with the last one."""
-
-    result: object = None
-    items: tuple[object, ...] | None = None
-    fds: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nothing:
-    pass
+    Verb = Callable[[Runtime, Any], Awaitable[Answer]]  # Any: the dataclass beside it in VERBS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +103,7 @@ async def _status(runtime: Runtime, _args: Nothing) -> Answer:
             "boxes": len(runtime.boxes),
             "running": running,
             "starting": runtime.starting,
+            "gateway_pid": runtime.network.supervisor.pid if runtime.network else None,
             "repairs": runtime.repairs,
         }
     )
@@ -126,7 +115,7 @@ async def _shutdown(_runtime: Runtime, _args: Nothing) -> Answer:
 
 
 async def _ls(runtime: Runtime, _args: Nothing) -> Answer:
-    return Answer(items=tuple(codec.to_wire(box.info()) for box in runtime.boxes.values()))
+    return Answer(items=tuple(codec.to_wire(runtime.brief(box)) for box in runtime.boxes.values()))
 
 
 async def _create(runtime: Runtime, args: Create) -> Answer:
@@ -141,14 +130,14 @@ async def _open(runtime: Runtime, args: Create) -> Answer:
 async def _run(runtime: Runtime, args: Run) -> Answer:
     box, job, channel = await runtime.run(args.request, args.exec)
     # Who asked for a limit is told whether it holds; later there may be no box to ask about.
-    info = box.info() if args.request.limits == Limits() else runtime.info(box)
+    info = runtime.brief(box) if args.request.limits == Limits() else runtime.info(box)
     return Answer(result={"box": codec.to_wire(info), "job": job}, fds=(channel.detach(),))
 
 
 async def _exec(runtime: Runtime, args: Exec) -> Answer:
     box = runtime.find(args.box)
     job, channel = await runtime.exec(box, args.exec)
-    return await _started(box, job, channel, args.exec)
+    return await _started(runtime, box, job, channel, args.exec)
 
 
 async def _session(runtime: Runtime, args: Session) -> Answer:
@@ -156,12 +145,12 @@ async def _session(runtime: Runtime, args: Session) -> Answer:
     spec = replace(args.exec, argv=(*runtime.agent_command(box), *args.args))
     begin = runtime.exec if args.args or spec.detach else runtime.session
     job, channel = await begin(box, spec)
-    return await _started(box, job, channel, spec)
+    return await _started(runtime, box, job, channel, spec)
 
 
-async def _started(box: Box, job: str, channel: socket.socket, spec: ExecSpec) -> Answer:
+async def _started(runtime: Runtime, box: Box, job: str, channel: socket.socket, spec: ExecSpec) -> Answer:
     """A detached command's start is read here; any other channel is handed to the client unread."""
-    result = {"box": codec.to_wire(box.info()), "job": job}
+    result = {"box": codec.to_wire(runtime.brief(box)), "job": job}
     if not spec.detach:
         return Answer(result=result, fds=(channel.detach(),))
     with channel:
@@ -175,7 +164,7 @@ async def _connect(runtime: Runtime, args: Connect) -> Answer:
         raise UserError(f"the box {box.name!r} is not running", hint="its commands have ended", code="not-running")
     _, channel = await runtime.channel(args.box)
     await commands.send(channel, {"op": "connect", "id": args.job}, [])
-    return Answer(result={"box": codec.to_wire(box.info()), "job": args.job}, fds=(channel.detach(),))
+    return Answer(result={"box": codec.to_wire(runtime.brief(box)), "job": args.job}, fds=(channel.detach(),))
 
 
 async def _signal(runtime: Runtime, args: Signal) -> Answer:
@@ -185,7 +174,7 @@ async def _signal(runtime: Runtime, args: Signal) -> Answer:
 
 async def _channel(runtime: Runtime, args: Named) -> Answer:
     box, channel = await runtime.channel(args.box)
-    return Answer(result=codec.to_wire(box.info()), fds=(channel.detach(),))
+    return Answer(result=codec.to_wire(runtime.brief(box)), fds=(channel.detach(),))
 
 
 async def _inspect(runtime: Runtime, args: Named) -> Answer:
@@ -259,6 +248,7 @@ VERBS: dict[str, tuple[type, Verb]] = {
     "logs": (Logs, _logs),
     "ending": (Named, _ending),
     "killed": (Named, _killed),
+    **network_api.VERBS,
 }
 
 

@@ -22,6 +22,9 @@ from paddock.engines.process.warm import Launcher
 from paddock.errors import PaddockError
 from paddock.model import EngineName
 from paddock.runtime import Runtime, threads
+from paddock.runtime.approvals import Approvals
+from paddock.runtime.network import Networks
+from paddock.runtime.policies import Policies
 from paddock.runtime.recovery import recover
 from paddock.store import Store
 from paddock.watch import Deadlines, Disk, HostSample, Memory, Watch
@@ -44,7 +47,7 @@ def main() -> None:
     os.chdir("/")
     try:
         where = paths.Paths()
-        for directory in (where.state, where.run, where.boxes, where.trash):
+        for directory in (where.state, where.run, where.boxes, where.trash, where.network, where.config):
             fs.make_private_dir(directory)
         lock = fs.FileLock(where.daemon_lock)
         if not lock.try_acquire():
@@ -88,8 +91,13 @@ async def _live(where: paths.Paths, store: Store, held: Bounds, listener: socket
             paths.home_directory(),
             lambda on_verdict: Watch(judges, lambda: _sample(where), on_verdict),
         )
+        policies = Policies(paths.ORGANISATION_POLICY, where.policy, Approvals(where.approvals))
+        network = Networks(where, policies, runtime.boxes, runtime.engine, os.environ)
+        runtime.network = network
+        connecting = loop.create_task(network.run(), name="network")
         warming = loop.create_task(launcher.warm_up(), name="warm launcher")
         await recover(runtime, store)
+        network.recovered.set()
     except (PaddockError, OSError) as error:
         log.exception("cannot start")
         _tell(ready, {"error": (error if isinstance(error, PaddockError) else broken(error)).to_wire()})
@@ -97,14 +105,23 @@ async def _live(where: paths.Paths, store: Store, held: Bounds, listener: socket
     _tell(ready, {"ready": True})
     log.info("serving, pid %d, %d boxes", os.getpid(), len(runtime.boxes))
     try:
-        await _serve(where, runtime, listener, stop)
+        await _serve(where, runtime, listener, stop, connecting)
+        if not any(box.handle for box in runtime.boxes.values()):
+            await network.supervisor.end()  # nobody is left whose connections it holds
     finally:
+        await network.close()
         await asyncio.gather(warming, return_exceptions=True)
         await runtime.close()
         await launcher.close()
 
 
-async def _serve(where: paths.Paths, runtime: Runtime, listener: socket.socket, stop: asyncio.Event) -> None:
+async def _serve(
+    where: paths.Paths,
+    runtime: Runtime,
+    listener: socket.socket,
+    stop: asyncio.Event,
+    *others: asyncio.Task[None],
+) -> None:
     loop = asyncio.get_running_loop()
     identity = os.lstat(f"{where.run}/{paths.SOCKET}").st_ino
     server = Server(runtime, listener)
@@ -112,7 +129,7 @@ async def _serve(where: paths.Paths, runtime: Runtime, listener: socket.socket, 
     watching = loop.create_task(runtime.watch.run(), name="watch")
     stopping = loop.create_task(stop.wait(), name="stop")
     moved = loop.create_task(_until_moved(where, identity), name="moved")
-    tasks: tuple[asyncio.Task[object], ...] = (serving, watching, stopping, moved)
+    tasks: tuple[asyncio.Task[object], ...] = (serving, watching, *others, stopping, moved)
     # Without its watch a daemon would hold no limit: it ends, and the next one watches again.
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     await asyncio.sleep(0)  # the answer to `shutdown` goes out first

@@ -17,6 +17,7 @@ from paddock.daemon import api
 from paddock.errors import PaddockError, Unavailable, UserError
 
 if TYPE_CHECKING:
+    from paddock.daemon.answer import Answer
     from paddock.frames import Message
     from paddock.runtime import Runtime
 
@@ -125,7 +126,7 @@ class Server:
                 for fd in answer.fds:
                     os.close(fd)
 
-    async def _call(self, message: Message) -> api.Answer:
+    async def _call(self, message: Message) -> Answer:
         if message.get("version") != VERSION:
             raise UserError(
                 f"this is paddock {message.get('version')!s:.20}, the daemon is {VERSION}",
@@ -134,7 +135,7 @@ class Server:
             )
         return await api.call(self._runtime, str(message.get("verb")), message.get("args", {}))
 
-    async def _reply(self, sock: socket.socket, answer: api.Answer) -> None:
+    async def _reply(self, sock: socket.socket, answer: Answer) -> None:
         if answer.items is None:
             await _send(sock, {"ok": True, "result": answer.result}, answer.fds)
             return

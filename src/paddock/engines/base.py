@@ -22,6 +22,7 @@ class Placement:
     spec: BoxSpec
     directory: str
     index: int  # small and unique among living boxes; a root caller's boxes derive their uid from it
+    localhost_ports: tuple[int, ...] = ()  # ports of the box's loopback that lead to the gateway from the start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +52,18 @@ class Handle(Protocol):
 
 
 class Engine(Protocol):
-    async def start(self, placement: Placement, listening: Callable[[], None] | None = None) -> Handle:
+    async def start(
+        self, placement: Placement, door: int | None = None, listening: Callable[[], None] | None = None
+    ) -> Handle:
         """Make the box; it is ready for commands when this returns, or nothing of it is left.
 
+        `door` is the box's end of a SEQPACKET pair; the gateway must hold the other one already, since a box does not
+        start before its seal is proven. The descriptor stays the caller's. Without one a box has its loopback alone.
         `listening` is called as soon as a channel can be opened: what is sent then runs once the box is confined.
         """
+
+    def reseal(self, placement: Placement, door: int) -> None:
+        """Give a running box a new door: a new gateway gets its sockets there, the old door is shut. May wait."""
 
     def connect(self, placement: Placement) -> socket.socket:
         """A new channel to the box's init, from the moment it listens."""

@@ -48,7 +48,7 @@ class Box:
     def placement(self) -> Placement:
         return Placement(id=self.row.id, spec=self.row.spec, directory=self.directory, index=self.row.position)
 
-    def info(self, limits: tuple[LimitReport, ...] = ()) -> BoxInfo:
+    def info(self, limits: tuple[LimitReport, ...] = (), network: str = "none") -> BoxInfo:
         spec = self.row.spec
         return BoxInfo(
             id=self.row.id,
@@ -65,4 +65,6 @@ class Box:
             created_at=self.row.created_at,
             pid=self.handle.evidence.pid if self.handle is not None else None,
             limits=limits,
+            network=network,
+            ports=spec.network.publish,
         )

@@ -15,10 +15,22 @@ from typing import TYPE_CHECKING, TypeVar
 
 from paddock import agents, fs, limits
 from paddock.errors import PaddockError, Unavailable, UserError
-from paddock.model import BoxId, BoxInfo, BoxRequest, BoxSpec, BoxState, EngineName, ExecSpec, JobInfo, check_env
+from paddock.model import (
+    BoxId,
+    BoxInfo,
+    BoxRequest,
+    BoxSpec,
+    BoxState,
+    EngineName,
+    ExecSpec,
+    JobInfo,
+    Network,
+    check_env,
+)
 from paddock.runtime import commands, journals, records, threads
 from paddock.runtime.box import Box, Ending
-from paddock.runtime.normalise import normalise
+from paddock.runtime.normalise import normalise, require_same_shape
+from paddock.runtime.policies import merge
 from paddock.store import JobRow, Store, new_row, now
 
 if TYPE_CHECKING:
@@ -29,6 +41,7 @@ if TYPE_CHECKING:
     from paddock.engines.base import Engine, Handle
     from paddock.frames import Message
     from paddock.paths import Paths
+    from paddock.runtime.network import Networks
     from paddock.watch import Watch
 
     MakeWatch = Callable[[Callable[[BoxId, str], None]], Watch]
@@ -56,6 +69,7 @@ class Runtime:
         self.engines = engines
         self._home = home
         self.watch = make_watch(self.condemn)
+        self.network: Networks | None = None  # without one a box has its loopback and nothing else
         self._endings: dict[str, Ending] = {}
         # Making a box works in the event loop for some milliseconds: a hundred at once would delay every answer.
         self._admission = asyncio.Semaphore(limits.STARTS_MAX)
@@ -153,6 +167,8 @@ class Runtime:
         spec = normalise(request, private=self.paths.private, home=self._home, taken=self._taken())
         if spec.engine not in self.engines:
             raise Unavailable(f"engine {spec.engine.value!r} is not available", code="no-engine")
+        if self.network is not None:
+            spec = replace(spec, network=self.network.policies.take_project(spec.network, spec.workspace))
         return await self._add(spec)
 
     def _taken(self) -> set[str]:
@@ -192,24 +208,14 @@ class Runtime:
                 hint=f"use that name, or remove it first: `paddock rm {existing.name}`",
                 code="exists",
             )
-        self._require_same_shape(existing, request)
-        if request.env:
-            await self.set_env(existing.name, request.env, ())
-        return existing, False
-
-    def _require_same_shape(self, box: Box, request: BoxRequest) -> None:
-        spec = box.row.spec
         anonymous = replace(request, name="")
         wanted = normalise(anonymous, private=self.paths.private, home=self._home, taken=self._taken())
-        for key in ("engine", "mounts", "limits"):
-            asked = getattr(request, key)
-            default = getattr(BoxRequest(workspace=request.workspace), key)
-            if asked != default and getattr(wanted, key) != getattr(spec, key):
-                raise UserError(
-                    f"the box {spec.name!r} exists with other {key}",
-                    hint=f"recreate it: `paddock rm {spec.name}`, then run again",
-                    code="different",
-                )
+        require_same_shape(existing.row.spec, request, wanted)
+        if request.env:
+            await self.set_env(existing.name, request.env, ())
+        if request.network != Network():
+            await self.set_network(existing, lambda network: merge(network, request.network))
+        return existing, False
 
     async def remove(self, name: str, *, force: bool) -> None:
         await self._remove(self.find(name), force=force)
@@ -239,6 +245,8 @@ class Runtime:
             await asyncio.to_thread(fs.remove_tree, moved)
             await self.write(self._store.remove, box.row.id)
         del self.boxes[box.row.id]
+        if self.network is not None:
+            self.network.forget(box.row.id)
         self.sweep(fs.remove_tree, moved)
 
     async def _forget_later(self, box: Box) -> None:
@@ -273,7 +281,7 @@ class Runtime:
 
     async def _start_now(self, box: Box, listening: Callable[[], None] | None) -> None:
         try:
-            handle = await self.engine(box).start(box.placement, listening)
+            handle = await self._make(box, listening)
         except PaddockError as error:
             await self._note(box, BoxState.FAILED, error.message)
             raise
@@ -293,6 +301,15 @@ class Runtime:
             await box.ended.wait()
             raise
 
+    async def _make(self, box: Box, listening: Callable[[], None] | None) -> Handle:
+        if self.network is None:
+            return await self.engine(box).start(box.placement, listening=listening)
+        spec = box.row.spec
+        network = self.network.policies.take_project(spec.network, spec.workspace)
+        if network != spec.network:  # only between two runs: a running box never reads its project again
+            await self._change_spec(box, replace(spec, network=network))
+        return await self.network.start(box, listening)
+
     async def _note(self, box: Box, state: BoxState, reason: str) -> None:
         """Record how a box ended; without room for it, recovery will find out again."""
         box.row = replace(box.row, state=state, reason=reason, evidence=None)
@@ -308,6 +325,8 @@ class Runtime:
         box.ended.clear()
         asyncio.get_running_loop().add_reader(handle.pidfd, self._on_exit, box)
         self.watch.add(self.engine(box).watched(box.placement, handle.evidence))
+        if self.network is not None and not self.network.held(box):
+            self.later(self.network.seal_again(box), f"seal {box.name} again")
 
     def _on_exit(self, box: Box) -> None:
         assert box.handle is not None
@@ -320,6 +339,8 @@ class Runtime:
         assert box.handle is not None
         try:
             reason = await self._clean(box)
+            if self.network is not None:
+                await self.network.left(box)
             ending = box.verdict or Ending(reason=reason or _unasked(box), exit_code=_KILLED)
             box.handle.close()
             box.handle, box.ending = None, ending
@@ -421,9 +442,9 @@ class Runtime:
         job = commands.new_job_id()
         try:
             spec = replace(spec, main=True, timeout_s=spec.timeout_s or box.row.spec.limits.wall_s)
-            message = self._start_message(box, spec, job)
+            self._expect_answers(box, spec)
             async with box.lock:
-                channel = await self._start_with(box, message)
+                channel = await self._start_with(box, spec, job)
         except BaseException:
             async with box.lock:
                 await self._end(box, grace_s=0.0)
@@ -431,11 +452,12 @@ class Runtime:
             raise
         return box, job, channel
 
-    async def _start_with(self, box: Box, message: Message) -> socket.socket:
+    async def _start_with(self, box: Box, spec: ExecSpec, job: str) -> socket.socket:
         """Start a box whose first command waits for it, so that neither waits for the other."""
         waiting: list[tuple[socket.socket, asyncio.Task[None]]] = []
 
         def listening() -> None:
+            message = self._start_message(box, spec, job)  # now: its environment names files that were just made
             channel = self.engine(box).connect(box.placement)
             send = asyncio.get_running_loop().create_task(commands.send(channel, message, []), name="first command")
             waiting.append((channel, send))
@@ -455,6 +477,7 @@ class Runtime:
     async def exec(self, box: Box, spec: ExecSpec) -> tuple[str, socket.socket]:
         """Start a command and hand back its channel; init's answer is the first thing on it."""
         commands.check_user(spec.user)
+        self._expect_answers(box, spec)
         await self.start(box)
         self.watch.set_active(box.row.id, active=True)
         job = commands.new_job_id()
@@ -471,6 +494,12 @@ class Runtime:
             channel.close()
             raise
         return job, channel
+
+    def _expect_answers(self, box: Box, spec: ExecSpec) -> None:
+        """Someone who runs a command at a terminal can be asked about its connections, from the first one on."""
+        if self.network is not None and spec.tty is not None:
+            self.network.attendance.arriving(box)
+            self.later(self.network.attendance.await_arrival(box), f"await who answers for {box.name}")
 
     async def _send_start(self, box: Box, job: str, channel: socket.socket, message: Message, fds: list[int]) -> None:
         try:
@@ -539,8 +568,19 @@ class Runtime:
         box = self.find(name)
         async with box.lock:
             env = {key: value for key, value in {**box.row.spec.env, **values}.items() if key not in removed}
-            spec = replace(box.row.spec, env=check_env(env))
-            box.row = await self.write(records.change, self._store, box.directory, box.row, spec)
+            await self._change_spec(box, replace(box.row.spec, env=check_env(env)))
+
+    async def set_network(self, box: Box, change: Callable[[Network], Network]) -> None:
+        """Change a box's own rules; in force, and on disk, when this returns."""
+        async with box.lock:
+            network = change(box.row.spec.network)
+            if network != box.row.spec.network:
+                await self._change_spec(box, replace(box.row.spec, network=network))
+        if self.network is not None:
+            await self.network.push(box)
+
+    async def _change_spec(self, box: Box, spec: BoxSpec) -> None:
+        box.row = await self.write(records.change, self._store, box.directory, box.row, spec)
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
@@ -548,7 +588,15 @@ class Runtime:
         return self.info(self.find(name))
 
     def info(self, box: Box) -> BoxInfo:
-        return box.info(self.engine(box).limits(box.placement, running=box.handle is not None))
+        limits = self.engine(box).limits(box.placement, running=box.handle is not None)
+        return box.info(limits, network=self._network_word(box))
+
+    def brief(self, box: Box) -> BoxInfo:
+        """Without its limits, which take a look at the kernel."""
+        return box.info(network=self._network_word(box))
+
+    def _network_word(self, box: Box) -> str:
+        return self.network.word(box) if self.network is not None else "none"
 
     def describe(self, name: str) -> tuple[str, ...]:
         box = self.find(name)

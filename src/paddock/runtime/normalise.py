@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock import agents, guard
 from paddock.errors import UserError
 from paddock.model import BoxRequest, BoxSpec, Mount, check_name
+from paddock.runtime.policies import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -38,6 +40,25 @@ def normalise(request: BoxRequest, *, private: tuple[str, ...], home: str, taken
         ephemeral=request.ephemeral,
         caller_path=request.caller_path,
         caller_home=home,
+        network=canonical(replace(request.network, project="")),  # the daemon reads the project's file itself
+    )
+
+
+def require_same_shape(spec: BoxSpec, request: BoxRequest, wanted: BoxSpec) -> None:
+    """What was asked for, where anything was, must be what the box has; `wanted` is what the request would become."""
+    plain = BoxRequest(workspace=request.workspace)
+    for key in ("engine", "mounts", "limits"):
+        if getattr(request, key) != getattr(plain, key) and getattr(wanted, key) != getattr(spec, key):
+            raise _different(spec, key)
+    if request.network.publish and wanted.network.publish != spec.network.publish:
+        raise _different(spec, "ports")
+
+
+def _different(spec: BoxSpec, what: str) -> UserError:
+    return UserError(
+        f"the box {spec.name!r} exists with other {what}",
+        hint=f"recreate it: `paddock rm {spec.name}`, then run again",
+        code="different",
     )
 
 

@@ -290,3 +290,9 @@ def test_a_detached_command_has_no_client(guest: Guest) -> None:
     (row,) = guest.ask(op="list")["processes"]
     assert row["clients"] == 0
     os.kill(guest.pid, 0)
+
+
+def test_a_box_without_a_gateway_takes_no_door(guest: Guest) -> None:
+    answer = guest.ask(op="seal")
+    assert (answer["event"], answer["code"]) == ("error", "not-sealed")
+    guest.await_idle()

@@ -41,7 +41,7 @@ def test_the_network_is_sealed_with_loopback_alone() -> None:
     def act() -> None:
         with socket.socket() as probe:
             assert _number(lambda: probe.connect(("127.0.0.1", 9))) == errno.ENETUNREACH, "loopback is down at first"
-        confine._seal_network({}, KIT, [])
+        confine._seal_network({"sealed": False}, KIT, [])
         with socket.socket() as probe:
             assert _number(lambda: probe.connect(("127.0.0.1", 9))) == errno.ECONNREFUSED
         with socket.socket() as probe:
@@ -52,12 +52,12 @@ def test_the_network_is_sealed_with_loopback_alone() -> None:
 
 def test_a_network_with_a_way_out_is_no_box() -> None:
     def act() -> None:
-        confine._seal_network({}, KIT, [])
+        confine._seal_network({"sealed": False}, KIT, [])
         address = struct.pack("16sH2x4s8x", b"lo", socket.AF_INET, socket.inet_aton("198.51.100.7"))
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
             fcntl.ioctl(sock, _SIOCSIFADDR, address)
         with pytest.raises(OSError, match="has a way out"):
-            confine._seal_network({}, KIT, [])
+            confine._seal_network({"sealed": False}, KIT, [])
 
     namespaces.inside(act, NET)
 
@@ -127,11 +127,11 @@ def test_dropping_leaves_no_capability_no_privilege_and_the_limits_of_the_plan()
     namespaces.inside(act, kernel.CLONE_NEWUSER)
 
 
-def test_only_the_channel_and_the_listener_stay_open() -> None:
+def test_only_what_is_named_stays_open() -> None:
     def act() -> None:
         ours, _theirs = socket.socketpair()
         listener = os.open("/dev/null", os.O_RDONLY)
-        confine._close_descriptors(ours, listener)
+        confine._close_descriptors({ours.fileno(), listener})
         left = {fd for fd in range(512) if _number(lambda fd=fd: os.fstat(fd)) == 0}  # type: ignore[misc]
         assert left == {0, 1, 2, ours.fileno(), listener}
         assert {os.readlink(f"/proc/self/fd/{fd}") for fd in (0, 1, 2)} == {"/dev/null"}

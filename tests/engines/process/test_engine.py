@@ -75,6 +75,19 @@ def test_the_environment_is_the_boxs_own(host: Path) -> None:
     assert {"PATH", "HOME", "TMPDIR", "SHELL", "LANG", "TERM"} <= set(found)
 
 
+def test_commands_are_told_of_the_boxs_authorities_when_it_has_some(host: Path) -> None:
+    one, _ = made(host)
+    names = (
+        *("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"),
+        *("CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE", "CODEX_CA_CERTIFICATE", "PIP_CERT"),
+    )
+    assert not set(names) & set(one.environment(placed(host)))
+    (host / "boxes/one/net").mkdir()
+    (host / "boxes/one/net/bundle.pem").touch()
+    found = one.environment(placed(host))
+    assert {found[name] for name in names} == {"/run/paddock/ca-bundle.pem"}
+
+
 def test_a_box_is_described_before_it_runs(host: Path) -> None:
     one, _ = made(host)
     lines = one.describe(placed(host))

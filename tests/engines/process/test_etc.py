@@ -44,7 +44,9 @@ def test_a_box_finds_what_is_generated_and_what_is_copied(tmp_path: Path, source
     assert found["passwd"].splitlines()[0] == "agent:x:1234:567:agent:/home/agent:/usr/bin/zsh"
     assert found["group"].splitlines()[0] == "agent:x:567:"
     assert found["hostname"] == "box\n"
-    assert found["resolv.conf"] == "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
+    assert found["resolv.conf"] == "nameserver 198.18.0.1\noptions timeout:1 attempts:3\n"
+    assert found["hosts"].splitlines()[-1] == "198.18.0.1 gateway.paddock host.docker.internal"
+    assert "hosts: files dns" in found["nsswitch.conf"].splitlines()
     assert found["services"] == "ssh 22/tcp\n"
     assert found["localtime"] == "/usr/share/zoneinfo/Europe/Berlin"
 

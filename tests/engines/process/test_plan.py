@@ -263,3 +263,62 @@ def test_a_plan_of_many_mounts_can_be_handed_over_at_once(host: Path) -> None:
 
     mounts = [("extra", f"/mnt/{number}", False) for number in range(limits.MOUNTS_PER_BOX)]
     assert len(_binds(made(host, *mounts))) < confine.MAX_TREES
+
+
+# -- a gateway ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_sealed_plan_says_so_and_shows_the_rules(host: Path) -> None:
+    plan = plans.make(spec(host), ground(host, sealed=True, localhost_ports=(5432, 80)))
+    assert (plan.sealed, plan.localhost_ports) == (True, (5432, 80))
+    assert plan.namespace_limits["net/ipv4/ip_unprivileged_port_start"] == "0"
+    lines = plan.describe()
+    assert [line for line in lines if line.startswith("network")] == [
+        "network sealed: TCP and names lead to the gateway, localhost ports that do: 5432 80"
+    ]
+    assert "nft reject with icmpx type admin-prohibited" in lines
+
+
+def test_a_plan_without_a_gateway_has_loopback_only(host: Path) -> None:
+    plan = made(host)
+    assert (plan.sealed, plan.localhost_ports) == (False, ())
+    assert "net/ipv4/ip_unprivileged_port_start" not in plan.namespace_limits
+    assert [line for line in plan.describe() if line.startswith(("network", "nft"))] == ["network loopback only"]
+
+
+def _given(host: Path, *names: str) -> None:
+    (host / "storage/net").mkdir()
+    for name in names:
+        (host / "storage/net" / name).touch()
+
+
+def _shown(host: Path, *names: str) -> dict[str, str]:
+    _given(host, *names)
+    plan = made(host)
+    ops = [op for op in plan.mounts if op.source.startswith(f"{host}/storage/net/")]
+    assert all({"ro", "nosuid", "nodev", "noexec"} <= set(op.attributes) for op in ops)
+    return {op.target: op.source.removeprefix(f"{host}/storage/net/") for op in ops}
+
+
+def test_the_gateways_files_are_shown_where_programs_look(host: Path) -> None:
+    for path in ("ssl/certs/ca-certificates.crt", "ssl/certs/java/cacerts", "pki/tls/certs/other.crt"):
+        (host / "view/etc" / path).parent.mkdir(parents=True, exist_ok=True)
+        (host / "view/etc" / path).touch()
+    (host / "view/etc/ssl/cert.pem").symlink_to("certs/ca-certificates.crt")
+    (host / "view/etc/pki/tls/certs/ca-bundle.crt").symlink_to("other.crt")
+    assert _shown(host, "denials.jsonl", "bundle.pem", "cacerts", "authority.pem") == {
+        "/run/paddock/denials.jsonl": "denials.jsonl",
+        "/run/paddock/ca-bundle.pem": "bundle.pem",
+        "/etc/ssl/certs/ca-certificates.crt": "bundle.pem",
+        "/etc/ssl/certs/java/cacerts": "cacerts",
+    }
+
+
+def test_a_host_without_certificates_gets_none_in_etc(host: Path) -> None:
+    assert _shown(host, "bundle.pem", "cacerts") == {"/run/paddock/ca-bundle.pem": "bundle.pem"}
+
+
+def test_what_is_no_file_of_the_gateways_is_not_shown(host: Path) -> None:
+    (host / "storage/net/bundle.pem").mkdir(parents=True)
+    (host / "storage/net/denials.jsonl").symlink_to("/etc/passwd")
+    assert not [op for op in made(host).mounts if "/storage/net" in op.source]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from paddock.engines.base import Probe
-from paddock.engines.process import confine, kernel, probes
+from paddock.engines.process import confine, kernel, nft, probes
 from tests.support import namespaces
 from tests.support.installation import children
 
@@ -82,10 +82,12 @@ def test_an_act_that_fails_in_the_child_is_told_here() -> None:
     assert probes._in_child(lambda: None, kernel.CLONE_NEWUSER) == ""
 
 
-def test_netlink_refusals_are_errors() -> None:
-    probes._raise_netlink_error(bytes(20))
-    with pytest.raises(PermissionError):
-        probes._raise_netlink_error(bytes(16) + (-1).to_bytes(4, "little", signed=True))
+def test_rules_the_kernel_does_not_take_are_told_with_the_fix(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert probes._nftables() == Probe(name="nftables", ok=True, detail="a network can be sealed")
+    monkeypatch.setattr(nft, "BATCH", nft.BATCH.replace(b"redir\0", b"roder\0"))
+    found = probes._nftables()
+    assert (found.ok, "No such file" in found.detail) == (False, True)
+    assert found.fix.startswith("sudo modprobe")
 
 
 def test_a_sysctl_that_does_not_exist_is_empty() -> None:

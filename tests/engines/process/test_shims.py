@@ -46,3 +46,9 @@ def test_a_second_call_writes_nothing(tmp_path: Path) -> None:
     assert shims.prepare(str(tmp_path)) == str(path)
     assert (path / "bin/sudo").stat().st_ino == before.st_ino
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def test_files_wait_to_be_covered_by_a_boxs_own(tmp_path: Path) -> None:
+    path = Path(shims.prepare(str(tmp_path)))
+    assert sorted(entry.name for entry in path.iterdir()) == ["bin", "ca-bundle.pem", "denials.jsonl"]
+    assert [(path / name).read_bytes() for name in shims.FILES] == [b"", b""]

@@ -23,13 +23,15 @@ from paddock.client.answers import (
 )
 from paddock.errors import Unavailable, UserError
 from paddock.limits import FRAME_DATA_BYTES
-from paddock.model import BoxInfo, BoxRequest, ExecResult, ExecSpec, JobInfo, Limits, Mount
+from paddock.model import BoxInfo, BoxRequest, ExecResult, ExecSpec, JobInfo, Limits, Mount, Network
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
+    from paddock.client._async.policies import AsyncPolicies
     from paddock.frames import Message
     from paddock.model import TtySize
+    from paddock.reports import PolicyInfo
 
 OUTPUT_BYTES_MAX = 64 * 1024 * 1024
 
@@ -53,6 +55,13 @@ class AsyncPaddock:
     async def close(self) -> None:
         await self._transport.close()
 
+    @property
+    def policy(self) -> AsyncPolicies:
+        """Rules, decisions, and what waits for one."""
+        from paddock.client._async.policies import AsyncPolicies  # loaded by those who use it: `run` does not
+
+        return AsyncPolicies(self)
+
     async def call(self, verb: str, **args: object) -> object:
         """One request by its wire name, for callers that render the result themselves."""
         result, fds = await self._transport.call(verb, {key: codec.to_wire(value) for key, value in args.items()})
@@ -68,11 +77,14 @@ class AsyncPaddock:
         env: dict[str, str] | None = None,
         mounts: Sequence[Mount] = (),
         limits: Limits | None = None,
+        network: Network | None = None,
         stdin: bytes = b"",
         timeout_s: float | None = None,
     ) -> ExecResult:
         """Run one command in a box that exists only for it."""
-        request = box_request(workspace=workspace, env=env, mounts=mounts, limits=limits, ephemeral=True)
+        request = box_request(
+            workspace=workspace, env=env, mounts=mounts, limits=limits, network=network, ephemeral=True
+        )
         spec = ExecSpec(argv=tuple(argv), stdin=bool(stdin), timeout_s=timeout_s)
         command = await self.start_run(request, spec)
         return await command.finish(stdin)
@@ -89,9 +101,12 @@ class AsyncPaddock:
         env: dict[str, str] | None = None,
         mounts: Sequence[Mount] = (),
         limits: Limits | None = None,
+        network: Network | None = None,
     ) -> AsyncBox:
         """Make a box; it starts with its first command."""
-        request = box_request(name=name, workspace=workspace, agent=agent, env=env, mounts=mounts, limits=limits)
+        request = box_request(
+            name=name, workspace=workspace, agent=agent, env=env, mounts=mounts, limits=limits, network=network
+        )
         return self.box(await self.call("create", request=request))
 
     async def open(self, request: BoxRequest) -> tuple[AsyncBox, bool]:
@@ -135,6 +150,11 @@ class AsyncPaddock:
     async def channel(self, name: str) -> AsyncChannel:
         """A fresh channel to a box's init (docs/frames.md)."""
         _, fds = await self._transport.call("channel", {"box": name})
+        return AsyncChannel(one_channel(fds))
+
+    async def attend(self, name: str) -> AsyncChannel:
+        """Be there to be asked: while it is open, connections of the box wait for an answer and are told of here."""
+        _, fds = await self._transport.call("attend", {"box": name})
         return AsyncChannel(one_channel(fds))
 
     def box(self, row: object) -> AsyncBox:
@@ -226,6 +246,10 @@ class AsyncBox:
         self._info = codec.from_wire(
             BoxInfo, await self._paddock.call("env", box=self.name, set=values, unset=tuple(unset))
         )
+
+    async def set_network(self, change: Network) -> PolicyInfo:
+        """Add rules and presets and set what is not empty; open connections that are no longer allowed are closed."""
+        return await self._paddock.policy.change(self.name, change)
 
     async def refresh(self) -> BoxInfo:
         self._info = codec.from_wire(BoxInfo, await self._paddock.call("inspect", box=self.name))

@@ -23,13 +23,15 @@ from paddock.client.answers import (
 )
 from paddock.errors import Unavailable, UserError
 from paddock.limits import FRAME_DATA_BYTES
-from paddock.model import BoxInfo, BoxRequest, ExecResult, ExecSpec, JobInfo, Limits, Mount
+from paddock.model import BoxInfo, BoxRequest, ExecResult, ExecSpec, JobInfo, Limits, Mount, Network
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from paddock.client._sync.policies import Policies
     from paddock.frames import Message
     from paddock.model import TtySize
+    from paddock.reports import PolicyInfo
 
 OUTPUT_BYTES_MAX = 64 * 1024 * 1024
 
@@ -53,6 +55,13 @@ class Paddock:
     def close(self) -> None:
         self._transport.close()
 
+    @property
+    def policy(self) -> Policies:
+        """Rules, decisions, and what waits for one."""
+        from paddock.client._sync.policies import Policies  # loaded by those who use it: `run` does not
+
+        return Policies(self)
+
     def call(self, verb: str, **args: object) -> object:
         """One request by its wire name, for callers that render the result themselves."""
         result, fds = self._transport.call(verb, {key: codec.to_wire(value) for key, value in args.items()})
@@ -68,11 +77,14 @@ class Paddock:
         env: dict[str, str] | None = None,
         mounts: Sequence[Mount] = (),
         limits: Limits | None = None,
+        network: Network | None = None,
         stdin: bytes = b"",
         timeout_s: float | None = None,
     ) -> ExecResult:
         """Run one command in a box that exists only for it."""
-        request = box_request(workspace=workspace, env=env, mounts=mounts, limits=limits, ephemeral=True)
+        request = box_request(
+            workspace=workspace, env=env, mounts=mounts, limits=limits, network=network, ephemeral=True
+        )
         spec = ExecSpec(argv=tuple(argv), stdin=bool(stdin), timeout_s=timeout_s)
         command = self.start_run(request, spec)
         return command.finish(stdin)
@@ -89,9 +101,12 @@ class Paddock:
         env: dict[str, str] | None = None,
         mounts: Sequence[Mount] = (),
         limits: Limits | None = None,
+        network: Network | None = None,
     ) -> Box:
         """Make a box; it starts with its first command."""
-        request = box_request(name=name, workspace=workspace, agent=agent, env=env, mounts=mounts, limits=limits)
+        request = box_request(
+            name=name, workspace=workspace, agent=agent, env=env, mounts=mounts, limits=limits, network=network
+        )
         return self.box(self.call("create", request=request))
 
     def open(self, request: BoxRequest) -> tuple[Box, bool]:
@@ -135,6 +150,11 @@ class Paddock:
     def channel(self, name: str) -> Channel:
         """A fresh channel to a box's init (docs/frames.md)."""
         _, fds = self._transport.call("channel", {"box": name})
+        return Channel(one_channel(fds))
+
+    def attend(self, name: str) -> Channel:
+        """Be there to be asked: while it is open, connections of the box wait for an answer and are told of here."""
+        _, fds = self._transport.call("attend", {"box": name})
         return Channel(one_channel(fds))
 
     def box(self, row: object) -> Box:
@@ -226,6 +246,10 @@ class Box:
         self._info = codec.from_wire(
             BoxInfo, self._paddock.call("env", box=self.name, set=values, unset=tuple(unset))
         )
+
+    def set_network(self, change: Network) -> PolicyInfo:
+        """Add rules and presets and set what is not empty; open connections that are no longer allowed are closed."""
+        return self._paddock.policy.change(self.name, change)
 
     def refresh(self) -> BoxInfo:
         self._info = codec.from_wire(BoxInfo, self._paddock.call("inspect", box=self.name))

@@ -19,6 +19,7 @@ import time
 
 from paddock.engines.guest import files, spawn
 from paddock.engines.guest.command import Command
+from paddock.engines.guest.door import Door
 from paddock.engines.guest.journal import Journal
 from paddock.engines.guest.wire import READABLE, Connection, Loop, Refused, message
 
@@ -26,6 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from paddock.engines.guest.door import Seal
     from paddock.engines.guest.wire import Request
 
     Verb = Callable[["Init", Connection, Request, list[int]], None]
@@ -40,7 +42,7 @@ LIST_CHARS = 100_000  # of all commands' words in a list: even at six bytes each
 class Init:
     """All commands and connections of the box."""
 
-    def __init__(self, listener: socket.socket) -> None:
+    def __init__(self, listener: socket.socket, seal: Seal | None = None) -> None:
         self.loop = Loop()
         self.connections: set[Connection] = set()
         self.processes: dict[int, Command] = {}
@@ -53,6 +55,8 @@ class Init:
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         self._wakeup = read
         self.loop.want(read, READABLE, self._reap)
+        self._seal = seal
+        self._door = Door(self.loop, seal, seal.door) if seal else None
 
     def _accept(self, _events: int) -> None:
         try:
@@ -187,20 +191,38 @@ class Init:
                 break  # nothing runs, and what the last ones said is with their clients
         os._exit(0)
 
+    def _new_door(self, client: Connection, _request: Request, fds: list[int]) -> None:
+        """The gateway is another one: it gets the sockets that the old one had."""
+        if self._seal is None or self._door is None:
+            raise Refused("not-sealed", "this box has no gateway")
+        if len(fds) != 1:
+            raise Refused("protocol", "a door is one descriptor")
+        sock = socket.socket(fileno=fds.pop())
+        try:
+            sock.setblocking(False)
+            self._seal.announce(sock)
+        except OSError:
+            sock.close()
+            raise
+        self._door.close()
+        self._door = Door(self.loop, self._seal, sock)
+        client.send(message({"event": "done"}))
+
     _VERBS: dict[str, Verb] = {  # noqa: RUF012
         "start": _start,
         "connect": _connect,
         "list": _list,
         "signal": _signal,
         "ping": _ping,
+        "seal": _new_door,
         "shutdown": _shutdown,
     }
 
 
-def serve(listener_fd: int) -> None:
+def serve(listener_fd: int, seal: Seal | None = None) -> None:
     """Be init, for ever."""
     os.set_inheritable(listener_fd, False)  # whoever accepts on it is init to the host
-    init = Init(socket.socket(fileno=listener_fd))
+    init = Init(socket.socket(fileno=listener_fd), seal)
     while True:
         init.loop.run_once()
 

@@ -10,31 +10,26 @@ The order matters; each step depends on those before it (docs/process-engine.md 
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import gc
 import json
 import os
 import resource
 import socket
-import struct
 import time
 
 from paddock.engines.guest.wire import receive_fds
-from paddock.engines.process import kernel, landlock, mounting, seccomp
+from paddock.engines.process import kernel, landlock, mounting, seal, seccomp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from paddock.engines.guest.door import Seal
+
     Plan = dict[str, Any]  # one of plan.Plan, as JSON
 
 PLAN_BYTES = 1 << 20
 MAX_TREES = 253  # SCM_RIGHTS carries no more in one message
-
-_SIOCSIFFLAGS = 0x8914
-_IFF_UP_RUNNING = 0x41
-_UNROUTABLE = ("198.51.100.1", 9)  # TEST-NET-2: no sealed namespace has a route to it
 
 
 class Kit:
@@ -57,8 +52,11 @@ def write_file(path: str, text: str, *, at: int | None = None) -> None:
         os.close(fd)
 
 
-def enter(channel: socket.socket, listener: int, kit: Kit) -> None:
-    """Read the plan from `channel`, become the box, report on `channel` and close it."""
+def enter(channel: socket.socket, listener: int, kit: Kit) -> Seal | None:
+    """Read the plan from `channel`, become the box, report on `channel` and close it.
+
+    Returns the gateway's sockets, if the box has a gateway.
+    """
     marks: list[tuple[str, float]] = []
     step = "plan"
     try:
@@ -70,7 +68,8 @@ def enter(channel: socket.socket, listener: int, kit: Kit) -> None:
             action(plan, kit, trees)
             marks.append((step, time.perf_counter()))
         step = "confine"
-        _close_descriptors(channel, listener)
+        sealed: Seal | None = plan.get("seal")
+        _close_descriptors({channel.fileno(), listener, *(sealed.descriptors() if sealed else ())})
         if kit.landlock_abi:  # a second layer under the mounts; doctor says when a kernel has none
             landlock.restrict(plan["writable"], kit.landlock_abi)
         seccomp.install(kit.filters)
@@ -84,6 +83,7 @@ def enter(channel: socket.socket, listener: int, kit: Kit) -> None:
         _report(channel, step, error)
         os._exit(71)
     channel.close()
+    return sealed
 
 
 def _report(channel: socket.socket, step: str, error: BaseException) -> None:
@@ -105,18 +105,11 @@ def _map_ids(plan: Plan, kit: Kit, _trees: list[int]) -> None:
     write_file("/proc/self/gid_map", f"0 {kit.gid} 1")
 
 
-def _seal_network(_plan: Plan, _kit: Kit, _trees: list[int]) -> None:
-    """Loopback only. Then prove it: no route may exist to anywhere else."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        fcntl.ioctl(probe, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", _IFF_UP_RUNNING))
-        try:
-            probe.connect(_UNROUTABLE)
-        except OSError as error:
-            if error.errno in {errno.ENETUNREACH, errno.EHOSTUNREACH}:
-                return
-            raise
-    msg = "the network namespace has a way out"
-    raise OSError(errno.EPERM, msg)
+def _seal_network(plan: Plan, _kit: Kit, trees: list[int]) -> None:
+    seal.close_off()
+    if plan["sealed"]:
+        plan["seal"] = seal.make(trees.pop(), plan["localhost_ports"])  # the door came after the trees
+        plan["check"] = seal.Check()
 
 
 def _build_root(plan: Plan, _kit: Kit, trees: list[int]) -> None:
@@ -160,11 +153,16 @@ def _drop(plan: Plan, _kit: Kit, _trees: list[int]) -> None:
     os.umask(0o022)
 
 
-def _close_descriptors(channel: socket.socket, listener: int) -> None:
+def _check_seal(plan: Plan, _kit: Kit, _trees: list[int]) -> None:
+    if "check" in plan:
+        plan.pop("check").finish()
+
+
+def _close_descriptors(kept: set[int]) -> None:
     null = os.open("/dev/null", os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
-    kernel.close_all_but({0, 1, 2, channel.fileno(), listener})
+    kernel.close_all_but({0, 1, 2, *kept})
 
 
 _STEPS = (
@@ -175,4 +173,5 @@ _STEPS = (
     ("pivot", _pivot),
     ("inner", _enter_inner_namespace),
     ("drop", _drop),
+    ("seal", _check_seal),
 )

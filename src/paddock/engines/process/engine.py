@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 import os
@@ -15,7 +16,7 @@ import struct
 import time
 from typing import TYPE_CHECKING
 
-from paddock import fs, limits, proc
+from paddock import frames, fs, limits, proc
 from paddock.engines.process import bounds, etc, kernel, shims, toolchains
 from paddock.engines.process import plan as plans
 from paddock.engines.process.warm import DIED, Launcher, readable
@@ -43,6 +44,16 @@ _CONNECT_S = 0.1  # an init that takes nobody must not hold up the daemon, which
 _ID_MAPS_KEPT = 64
 _BACKLOG = 512  # connections init has not taken yet: commands that start in one box at the same moment
 _OWN_TIMER_S = 1.0
+_RESEAL_S = 5.0
+_REPLY_BYTES = 4096
+# How programs are told which authorities to trust.
+_TRUST = dict.fromkeys(
+    (
+        *("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"),
+        *("CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE", "CODEX_CA_CERTIFICATE", "PIP_CERT"),
+    ),
+    plans.CA_BUNDLE,
+)
 
 
 class ProcessHandle:
@@ -88,7 +99,9 @@ class ProcessEngine:
 
     # -- start ---------------------------------------------------------------------------------------------------------
 
-    async def start(self, placement: Placement, listening: Callable[[], None] | None = None) -> ProcessHandle:
+    async def start(
+        self, placement: Placement, door: int | None = None, listening: Callable[[], None] | None = None
+    ) -> ProcessHandle:
         await self._prepare_storage(placement)
         _clear_place(f"{run_directory(placement)}/{SOCKET}")
         with fs.bind_unix(run_directory(placement), SOCKET) as listener:
@@ -96,26 +109,26 @@ class ProcessEngine:
             try:
                 if listening:
                     listening()
-                return await self._start(placement, listener)
+                return await self._start(placement, listener, door)
             except BaseException:
                 _unlink(f"{run_directory(placement)}/{SOCKET}")
                 raise
 
-    async def _start(self, placement: Placement, listener: socket.socket) -> ProcessHandle:
+    async def _start(self, placement: Placement, listener: socket.socket, door: int | None) -> ProcessHandle:
         try:
-            return await self._attempt(placement, listener)
+            return await self._attempt(placement, listener, door)
         except Unavailable as error:
             if error.code != DIED:
                 raise
-            return await self._attempt(placement, listener)  # what it may have cloned ended with our socket
+            return await self._attempt(placement, listener, door)  # what it may have cloned ended with our socket
 
-    async def _attempt(self, placement: Placement, listener: socket.socket) -> ProcessHandle:
+    async def _attempt(self, placement: Placement, listener: socket.socket, door: int | None) -> ProcessHandle:
         """The launcher clones while we make the plan; the process waits for it, as do commands sent to its socket."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
             with theirs:
                 clone = self._launcher.clone(*self._maps(placement), theirs.fileno(), listener.fileno())
-                made = await asyncio.gather(clone, self._send_plan(ours, placement), return_exceptions=True)
+                made = await asyncio.gather(clone, self._send_plan(ours, placement, door), return_exceptions=True)
             if isinstance(made[0], BaseException):
                 raise made[0]
             return await self._settle(placement, made[0], ours, made[1])
@@ -156,10 +169,10 @@ class ProcessEngine:
             _make_directory(temporary)
         os.chmod(temporary, 0o1777)  # beneath a 0700 directory
 
-    def _plan(self, placement: Placement) -> Plan:
-        return plans.make(placement.spec, self._ground(placement))
+    def _plan(self, placement: Placement, *, sealed: bool) -> Plan:
+        return plans.make(placement.spec, self._ground(placement, sealed=sealed))
 
-    def _ground(self, placement: Placement) -> plans.Ground:
+    def _ground(self, placement: Placement, *, sealed: bool) -> plans.Ground:
         uid, gid = (BOX_ID, BOX_ID) if self._is_root else (self._uid, self._gid)
         shared_etc, shared_shims = self._view(uid, gid)
         return plans.Ground(
@@ -172,6 +185,8 @@ class ProcessEngine:
             is_root=self._is_root,
             memory_bytes=bounds.memory_bytes(placement.spec.limits),
             memory_by_kernel=self._bounds.holds_memory(),
+            sealed=sealed,
+            localhost_ports=placement.localhost_ports if sealed else (),
         )
 
     def _view(self, uid: int, gid: int) -> tuple[str, str]:
@@ -194,13 +209,13 @@ class ProcessEngine:
         subordinate = FIRST_SUBORDINATE_ID + placement.index
         return f"0 {subordinate} 1", f"0 {subordinate} 1"
 
-    async def _send_plan(self, channel: socket.socket, placement: Placement) -> None:
-        plan = self._plan(placement)
+    async def _send_plan(self, channel: socket.socket, placement: Placement, door: int | None) -> None:
+        plan = self._plan(placement, sealed=door is not None)
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _PLAN_BYTES)
         channel.setblocking(False)
         trees = await self._open_trees(plan, placement) if self._is_root else []
         try:
-            socket.send_fds(channel, [plan.encode()], trees)
+            socket.send_fds(channel, [plan.encode()], trees if door is None else [*trees, door])
         finally:
             for fd in trees:
                 os.close(fd)
@@ -230,6 +245,18 @@ class ProcessEngine:
             subordinate = FIRST_SUBORDINATE_ID + index
             self._id_maps[key] = await self._launcher.id_map(*(_swap(number, subordinate) for number in owner))
         return self._id_maps[key]
+
+    def reseal(self, placement: Placement, door: int) -> None:
+        try:
+            with self.connect(placement) as channel:
+                channel.settimeout(_RESEAL_S)
+                request = frames.encode_message({"op": "seal"})
+                socket.send_fds(channel, [request], [door])
+                answer = _first_message(channel)
+        except (OSError, ValueError) as error:
+            raise _not_resealed(placement, str(error) or "no answer") from error
+        if answer.get("event") != "done":
+            raise _not_resealed(placement, str(answer.get("message"))[:200])
 
     def connect(self, placement: Placement) -> socket.socket:
         return fs.connect_unix(run_directory(placement), SOCKET, timeout_s=_CONNECT_S)
@@ -289,6 +316,7 @@ class ProcessEngine:
             "PADDOCK_BOX": spec.name,
             "PATH": ":".join(dict.fromkeys(path)),
             **found.env,
+            **(_TRUST if os.path.isfile(f"{placement.directory}/net/bundle.pem") else {}),
         }
 
     def killed(self, placement: Placement) -> str:
@@ -316,7 +344,7 @@ class ProcessEngine:
     def describe(self, placement: Placement) -> tuple[str, ...]:
         for name in ("home", "tmp"):
             _make_directory(f"{placement.directory}/{name}")
-        return self._plan(placement).describe()
+        return self._plan(placement, sealed=True).describe()
 
 
 def _make_directory(path: str) -> bool:
@@ -355,6 +383,20 @@ async def _ready(channel: socket.socket) -> None:
     if reply.get("ok") is not True:
         raise _failed(reply)
     log.debug("steps of a start: %s", reply.get("marks"))  # `./bench --only phases` reads them
+
+
+def _first_message(channel: socket.socket) -> dict[str, object]:
+    """What init says; it is a box's word, and only whether it is `done` counts."""
+    decoder = frames.Decoder()
+    while data := channel.recv(_REPLY_BYTES):
+        for kind, payload in decoder.feed(data):
+            if kind == frames.MESSAGE:
+                return frames.decode_message(payload)
+    raise ConnectionResetError(errno.ECONNRESET, "it hung up")
+
+
+def _not_resealed(placement: Placement, why: str) -> Unavailable:
+    return Unavailable(f"the box {placement.spec.name!r} takes no new gateway: {why}", code="reseal")
 
 
 def run_directory(placement: Placement) -> str:

@@ -7,6 +7,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Final
 
+from paddock import limits
 from paddock.engines.process import etc_sources, generations
 from paddock.errors import UserError
 
@@ -21,8 +22,13 @@ _SHELL_RC: Final = """\
 
 _TEXTS: Final[dict[str, str]] = {
     "hostname": "box\n",
-    "hosts": "127.0.0.1 localhost box\n::1 localhost ip6-localhost ip6-loopback\n",
-    "resolv.conf": "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n",
+    "hosts": (
+        "127.0.0.1 localhost box\n::1 localhost ip6-localhost ip6-loopback\n"
+        f"{limits.GATEWAY_ADDRESS} gateway.paddock host.docker.internal\n"
+    ),
+    # The gateway answers at once; asked again after a second, because it may be the new one by then. A box without
+    # one cannot reach the address, and says so as fast.
+    "resolv.conf": f"nameserver {limits.GATEWAY_ADDRESS}\noptions timeout:1 attempts:3\n",
     "nsswitch.conf": (
         "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n"
         "protocols: files\nservices: files\nethers: files\nrpc: files\n"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from paddock import codec, fs, guard, limits
-from paddock.engines.process import hostsockets
+from paddock.engines.process import hostsockets, nft
 from paddock.engines.process.toolchains import Toolchains
 from paddock.errors import UserError
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 HOME = "/home/agent"
 RUN = "/run/paddock"
+CA_BUNDLE = f"{RUN}/ca-bundle.pem"
 STORED = ("/tmp/", "/var/tmp/", f"{HOME}/")  # what of the box's tree lies in its storage
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _LINKS = (("ptmx", "pts/ptmx"), ("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2"))
@@ -30,6 +31,12 @@ _PROC_COVERED = (
     *("kcore", "kallsyms", "kmsg", "keys", "key-users", "timer_list", "sched_debug", "kpagecount", "kpageflags"),
     *("kpagecgroup", "slabinfo", "vmallocinfo", "iomem", "ioports", "modules", "config.gz", "latency_stats", "mtrr"),
 )
+# Where programs look for the authorities they trust, below /etc: Debian, Arch, Fedora, SUSE, Alpine; and Java's own.
+_BUNDLES = (
+    *("ssl/certs/ca-certificates.crt", "ca-certificates/extracted/tls-ca-bundle.pem", "pki/tls/certs/ca-bundle.crt"),
+    *("pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "ssl/ca-bundle.pem", "ssl/cert.pem"),
+)
+_JAVA_STORES = ("ssl/certs/java/cacerts", "pki/ca-trust/extracted/java/cacerts")
 _USR_MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _NAMESPACES = ("mnt", "net", "pid", "ipc", "uts", "cgroup", "time")
 
@@ -81,6 +88,8 @@ class Plan:
     writable: tuple[str, ...]  # what Landlock lets the box write, as a second layer under the mounts
     nice: int
     oom_score_adj: int
+    sealed: bool = False  # a door to the gateway comes with the plan, after the trees
+    localhost_ports: tuple[int, ...] = ()
 
     def encode(self) -> bytes:
         """JSON, as confine.py reads it."""
@@ -92,7 +101,7 @@ class Plan:
         return (
             "namespaces user mnt pid net ipc uts cgroup, then a nested user namespace that owns nothing",
             f"ids uid {self.uid} gid {self.gid}, capabilities none, no_new_privs, not dumpable",
-            "network loopback only",
+            *self._describe_network(),
             *(op.describe() for op in self.mounts),
             *(f"sysctl {key} {value}" for key, value in self.namespace_limits.items()),
             *(f"rlimit {number} {soft} {hard}" for number, soft, hard in self.rlimits),
@@ -100,6 +109,15 @@ class Plan:
             f"landlock writable {' '.join(self.writable)}",
             "seccomp allow-list, and a second filter for setuid bits, device nodes and terminal injection",
         )
+
+    def _describe_network(self) -> list[str]:
+        if not self.sealed:
+            return ["network loopback only"]
+        ports = " ".join(map(str, self.localhost_ports)) or "none"
+        return [
+            f"network sealed: TCP and names lead to the gateway, localhost ports that do: {ports}",
+            *(f"nft {line}" for line in nft.readable()),
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +133,8 @@ class Ground:
     is_root: bool
     memory_bytes: int
     memory_by_kernel: bool
+    sealed: bool = False
+    localhost_ports: tuple[int, ...] = ()
 
 
 def make(spec: BoxSpec, ground: Ground) -> Plan:
@@ -126,6 +146,7 @@ def make(spec: BoxSpec, ground: Ground) -> Plan:
             *_devices(ground.memory_bytes),
             *_proc(),
             *_private(ground),
+            *_network(ground),
             *_toolchains(spec, ground, sockets),
             *(_bind(source, target, ground, read_only=ro, own=True) for source, target, ro in shown),
             *_hidden(spec, shown, ground),
@@ -136,10 +157,12 @@ def make(spec: BoxSpec, ground: Ground) -> Plan:
         hostname="box",
         pids=within(resource.RLIMIT_NPROC, spec.limits.pids or limits.PIDS_DEFAULT),
         rlimits=_rlimits(spec, ground),
-        namespace_limits=_namespace_limits(ground.memory_bytes),
+        namespace_limits=_namespace_limits(ground.memory_bytes, sealed=ground.sealed),
         writable=(HOME, "/tmp", "/run/user", "/run/lock", "/dev/shm", *(target for _, target, ro in shown if not ro)),
         nice=limits.NICE,
         oom_score_adj=max(500, _own_oom_score()),
+        sealed=ground.sealed,
+        localhost_ports=ground.localhost_ports,
     )
 
 
@@ -211,6 +234,29 @@ def _private(ground: Ground) -> list[MountOp]:
         _bind(f"{ground.storage}/tmp", "/var/tmp", ground, read_only=False, own=True),
         _bind(f"{ground.storage}/home", HOME, ground, read_only=False, own=True),
     ]
+
+
+def _network(ground: Ground) -> list[MountOp]:
+    """What the gateway gives a box: its refusals to read, and its authority over the host's own list of them."""
+    net = f"{ground.storage}/net"
+    places = [("denials.jsonl", f"{RUN}/denials.jsonl"), ("bundle.pem", CA_BUNDLE)]
+    places += [("bundle.pem", f"/etc/{path}") for path in _plain_files(ground.etc, _BUNDLES)]
+    places += [("cacerts", f"/etc/{path}") for path in _plain_files(ground.etc, _JAVA_STORES)]
+    given = {name for name in dict(places) if os.path.isfile(f"{net}/{name}") and not os.path.islink(f"{net}/{name}")}
+    return [
+        _bind(f"{net}/{name}", target, ground, own=True, extra=("noexec",)) for name, target in places if name in given
+    ]
+
+
+@functools.lru_cache(64)
+def _plain_files(etc: str, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the paths that this view of /etc has as files, not as links to another of them."""
+    real = os.path.realpath(etc)
+    return tuple(
+        path
+        for path in paths
+        if os.path.isfile(f"{real}/{path}") and os.path.realpath(f"{real}/{path}") == f"{real}/{path}"
+    )
 
 
 def _toolchains(spec: BoxSpec, ground: Ground, sockets: hostsockets.Bound) -> list[MountOp]:
@@ -358,7 +404,7 @@ def within(number: int, value: int) -> int:
     return value if ceiling == resource.RLIM_INFINITY else min(value, ceiling)
 
 
-def _namespace_limits(memory_bytes: int) -> dict[str, str]:
+def _namespace_limits(memory_bytes: int, *, sealed: bool) -> dict[str, str]:
     pages = max(1, memory_bytes // 4 // 4096)
     return {
         "user/max_user_namespaces": "1",  # the nested one
@@ -369,6 +415,7 @@ def _namespace_limits(memory_bytes: int) -> dict[str, str]:
         # Kernel memory that belongs to no process: 1 MiB of semaphores and 2 MiB of messages instead of terabytes.
         "kernel/sem": "250 16384 100 128",
         "kernel/msgmni": "128",
+        **({"net/ipv4/ip_unprivileged_port_start": "0"} if sealed else {}),  # all ports are the box's own
     }
 
 

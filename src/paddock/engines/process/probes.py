@@ -9,14 +9,12 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-import socket
-import struct
 import sys
 from typing import TYPE_CHECKING
 
 from paddock import proc
 from paddock.engines.base import Probe
-from paddock.engines.process import cgroups, confine, kernel, landlock, seccomp
+from paddock.engines.process import cgroups, confine, kernel, landlock, nft, seal, seccomp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,34 +135,15 @@ def _cgroups() -> Probe:
 
 
 def _nftables() -> Probe:
-    """A table made and gone with its namespace; the gateway will need it."""
+    """The very rules of a sealed network, gone with their namespace."""
 
     def act() -> None:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12) as netlink:
-            netlink.send(_nft_batch())
-            _raise_netlink_error(netlink.recv(4096))
+        seal.close_off()
+        nft.load()
 
     problem = _in_child(act, kernel.CLONE_NEWUSER | kernel.CLONE_NEWNET)
-    fix = "sudo modprobe nf_tables" if problem else ""
-    return Probe(name="nftables", ok=not problem, detail=problem or "a table can be made", fix=fix)
-
-
-def _nft_batch() -> bytes:
-    def part(kind: int, flags: int, sequence: int, family: int, resource: int, body: bytes = b"") -> bytes:
-        payload = struct.pack(">BBH", family, 0, resource) + body
-        return struct.pack("=IHHII", 16 + len(payload), kind, flags, sequence, 0) + payload
-
-    name = struct.pack("=HH", 12, 1) + b"doctor\0\0"
-    request, ack, create = 1, 4, 0x400
-    return (
-        part(16, request, 0, 0, 10) + part(0xA00, request | ack | create, 1, 1, 0, name) + part(17, request, 2, 0, 10)
-    )
-
-
-def _raise_netlink_error(reply: bytes) -> None:
-    code = struct.unpack_from("=i", reply, 16)[0]
-    if code:
-        raise OSError(-code, os.strerror(-code))
+    fix = "sudo modprobe -a nf_tables nft_chain_nat nft_redir nft_reject_inet nft_ct" if problem else ""
+    return Probe(name="nftables", ok=not problem, detail=problem or "a network can be sealed", fix=fix)
 
 
 def _overlay() -> Probe:

@@ -54,6 +54,11 @@ def build() -> tuple[bytes, bytes]:
     return _compile(library, _ERRNO | errno.ENOSYS, (*plain, *PARTIAL)), _compile(library, _ALLOW, MASKED)
 
 
+def compile_list(rules: Iterable[Rule], default: int) -> bytes:
+    """Compile another list: what no rule names is answered with the errno `default`, or allowed when that is 0."""
+    return _compile(_load(), _ERRNO | default if default else _ALLOW, rules)
+
+
 def install(filters: tuple[bytes, bytes]) -> None:
     """Confine this thread and all its future children for good; no_new_privs must be set, or nothing is installed."""
     if _prctl(_PR_GET_NO_NEW_PRIVS, 0, None, 0, 0) != 1:  # the kernel itself would let root go on

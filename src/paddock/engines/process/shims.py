@@ -1,4 +1,7 @@
-"""What a box finds at /run/paddock/bin, first on its PATH: programs that cannot work there say so, and what would."""
+"""What a box finds at /run/paddock: programs, first on its PATH, that cannot work there and say so, and what would.
+
+Beside them lie empty files, over which a box with a gateway gets its own mounted.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ PROGRAMS: Final = {
     "zypper": 1,
     "snap": 1,
 }
+FILES: Final = ("ca-bundle.pem", "denials.jsonl")
 _SCRIPT: Final = """\
 #!/bin/sh
 echo "error: {name} is not available in a process box" >&2
@@ -33,11 +37,13 @@ exit {status}
 def prepare(directory: str) -> str:
     """The directory to bind read-only at /run/paddock; written at the first call of a boot, then only looked up."""
     scripts = {name: _SCRIPT.format(name=name, status=status).encode() for name, status in PROGRAMS.items()}
-    digest = hashlib.sha256(repr(scripts).encode()).hexdigest()
+    digest = hashlib.sha256(repr((scripts, FILES)).encode()).hexdigest()
     return generations.publish(directory, digest, lambda target: _fill(target, scripts))
 
 
 def _fill(target: str, scripts: dict[str, bytes]) -> None:
+    for name in FILES:
+        generations.write(os.path.join(target, name), b"")
     bin_directory = os.path.join(target, "bin")
     os.mkdir(bin_directory)
     for name, script in scripts.items():

@@ -1,0 +1,75 @@
+"""Rules of boxes, decisions, and what waits for one. Written once, async; scripts/unasync.py makes _sync/ from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from paddock import codec
+from paddock.client.answers import expect_list, expect_object
+from paddock.model import Network
+from paddock.reports import NetworkLog, PendingInfo, PolicyInfo, VerdictInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paddock.model import NetworkRule
+
+    Decision = Literal["once", "box", "always", "no"]
+
+
+class AsyncCalls(Protocol):
+    async def call(self, verb: str, **args: object) -> object: ...
+
+
+class AsyncPolicies:
+    """`box` names a box; left empty it means the user's own file, or the rules of a new box."""
+
+    def __init__(self, daemon: AsyncCalls) -> None:
+        self._daemon = daemon
+
+    def __repr__(self) -> str:
+        return f"<AsyncPolicies of {self._daemon!r}>"
+
+    async def show(self, box: str = "") -> PolicyInfo:
+        return codec.from_wire(PolicyInfo, await self._daemon.call("policy_show", box=box))
+
+    async def check(self, target: str, box: str = "") -> VerdictInfo:
+        """What the gateway would decide about `host` or `host:port`, by the same code."""
+        return codec.from_wire(VerdictInfo, await self._daemon.call("policy_check", box=box, target=target))
+
+    async def change(self, box: str, change: Network) -> PolicyInfo:
+        """Add rules and presets to a box and set what is not empty; in force when this returns."""
+        return codec.from_wire(PolicyInfo, await self._daemon.call("network", box=box, change=change))
+
+    async def add(self, rules: Sequence[NetworkRule], box: str = "") -> PolicyInfo:
+        if box:
+            return await self.change(box, Network(rules=tuple(rules)))
+        return codec.from_wire(PolicyInfo, await self._daemon.call("policy_user", rules=tuple(rules)))
+
+    async def remove(self, patterns: Sequence[str], box: str = "") -> PolicyInfo:
+        return codec.from_wire(PolicyInfo, await self._daemon.call("policy_rm", box=box, patterns=tuple(patterns)))
+
+    async def suggest(self, box: str) -> list[str]:
+        """The narrowest patterns that would allow what the box was refused."""
+        return [str(pattern) for pattern in expect_list(await self._daemon.call("policy_suggest", box=box))]
+
+    async def pending(self) -> list[PendingInfo]:
+        return [codec.from_wire(PendingInfo, row) for row in expect_list(await self._daemon.call("policy_pending"))]
+
+    async def answer(self, ask: str, decision: Decision) -> None:
+        await self._daemon.call("policy_answer", ask=ask, decision=decision)
+
+    async def approve(self, box: str) -> list[str]:
+        """Accept what the box's project file asks for, as it is now; returns that."""
+        return [str(pattern) for pattern in expect_list(await self._daemon.call("policy_approve", box=box))]
+
+    async def export(self, box: str = "", layout: str = "paddock") -> tuple[str, list[str]]:
+        """The rules as a file of `paddock`, `docker` or `agent-sandbox`, and what could not be said in it."""
+        answer = expect_object(await self._daemon.call("policy_export", box=box, format=layout))
+        return str(answer.get("text")), [str(note) for note in expect_list(answer.get("notes"))]
+
+    async def logs(self, box: str = "") -> list[NetworkLog]:
+        """The files with every decision about a box, or about all; `paddock.gateway.audit` reads them."""
+        return [
+            codec.from_wire(NetworkLog, row) for row in expect_list(await self._daemon.call("network_logs", box=box))
+        ]

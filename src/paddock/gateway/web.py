@@ -1,0 +1,265 @@
+"""Plain HTTP, where every request on a connection is for the host that connection may reach.
+
+Theory. The parser turns what the client sends into heads, bodies and ends, and all that goes on to the server is
+written anew from those: it never sees a byte that was not understood. Answers are not looked at, with one exception. So
+a request that must not go to the present server (it is for another host, or it is malformed, or it asks for a websocket
+on a connection that had other requests) waits until that server has said its last word: we send it nothing more, it
+closes when it has answered, and what follows is never mixed into an answer that is still on its way.
+
+The exception is a websocket: whether the connection leaves HTTP depends on the answer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from paddock.gateway import http1
+from paddock.gateway.caller import HTTP_PORT, Caller, ConnectCaller
+from paddock.gateway.http1 import BadRequest, BadResponse, Body, End, Head, RequestParser, ResponseHead, ResponseParser
+from paddock.gateway.refusal import http_response
+from paddock.limits import INTAKE_FIRST_S, INTAKE_LINGER_S, INTAKE_STALL_S
+from paddock.policy import Host, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from paddock.gateway.box import Box
+    from paddock.gateway.judging import Grant
+    from paddock.gateway.passage import Passage
+    from paddock.gateway.records import Decided
+    from paddock.gateway.world import Reached
+
+    Connect = Callable[[Box, ConnectCaller, Host, int], Awaitable[None]]
+
+PROTOCOL: Final = "http"
+_FORBIDDEN: Final = 403
+
+
+class WebCaller(Caller):
+    """Someone who speaks HTTP: every answer is one of HTTP."""
+
+    __slots__ = ("head_only",)
+
+    def __init__(self, caller: Caller) -> None:
+        super().__init__(caller.poller, caller.sock, caller.contexts, caller.first)
+        self.address = caller.address
+        self.head_only = False
+
+    async def refuse(self, port: int, text: str, status: int = _FORBIDDEN) -> None:
+        del port
+        await self.finish(http_response(text, status=status, head_only=self.head_only), INTAKE_LINGER_S)
+
+
+class Session:
+    """A client's requests. To `grant`'s host alone; without one, to whatever host each request names (a proxy's way).
+
+    `connect` serves a CONNECT, which only a proxy does.
+    """
+
+    def __init__(self, box: Box, caller: Caller, grant: Grant | None, connect: Connect | None = None) -> None:
+        self._box = box
+        self._caller = WebCaller(caller)
+        self._only = grant
+        self._connect = connect
+        self._parser = RequestParser()
+        self._waiting: deque[http1.Event | BadRequest] = deque()
+        self._passage: Passage | None = None
+        self._current: Head | None = None  # whose body is on its way
+        self._sent = 0  # requests to the present server
+        self._answers: ResponseParser | None = None
+
+    def __repr__(self) -> str:
+        return f"<Session {self._caller!r} {self._passage!r} {len(self._waiting)} waiting>"
+
+    async def run(self, server: tuple[Reached, Decided] | None = None) -> None:
+        """Read the first request and take it where it goes: to `server`, when one was reached already."""
+        data, self._caller.first = self._caller.first, b""
+        patience = INTAKE_FIRST_S
+        while True:
+            self._feed(data)
+            if self._waiting:
+                break
+            data = await self._caller.read(patience)
+            self._caller.first = b""
+            if not data:
+                self._caller.sock.close()
+                if server is not None:
+                    server[0].sock.close()
+                return
+            patience = INTAKE_STALL_S
+        await self._advance(server)
+
+    def adopt(self, passage: Passage) -> None:
+        """Go on with a passage that has begun, as its gate."""
+        self._passage = passage
+        self._sent = 1 if passage.flow.inward.count else 0
+        passage.flow.outward.gate = self.gate
+
+    def gate(self, data: bytes) -> bytes:
+        """What of the client's bytes may go to the present server."""
+        self._feed(data)
+        return self._drain()
+
+    # -- what is sent on -----------------------------------------------------------------------------------------------
+
+    def _feed(self, data: bytes) -> None:
+        self._take(self._parser.feed, data)
+
+    def _take(self, events: Callable[..., list[http1.Event]], *args: bytes) -> None:
+        try:
+            self._waiting.extend(events(*args))
+        except BadRequest:
+            pass  # it is the parser's error now
+        if self._parser.error is not None and not any(isinstance(event, BadRequest) for event in self._waiting):
+            self._waiting.append(BadRequest(self._parser.error.status, self._parser.error.reason))
+
+    def _drain(self) -> bytes:
+        out: list[bytes] = []
+        while self._waiting:
+            event = self._waiting[0]
+            if isinstance(event, BadRequest) or (isinstance(event, Head) and not self._is_for_present(event)):
+                assert self._passage is not None
+                self._passage.flow.hand_back(self._handed_back)
+                break
+            self._waiting.popleft()
+            out.append(self._written(event))
+        return b"".join(out)
+
+    def _written(self, event: object) -> bytes:
+        match event:
+            case Head():
+                self._current = event
+                self._sent += 1
+                if event.websocket:
+                    self._await_answer(event)
+                return http1.serialise(event, forward=True)
+            case Body():
+                assert self._current is not None
+                return http1.chunk(event.data) if self._current.length is None else event.data
+            case End():
+                assert self._current is not None
+                return http1.last_chunk(event) if self._current.length is None else b""
+            case _:
+                raise AssertionError(event)
+
+    def _is_for_present(self, head: Head) -> bool:
+        if self._passage is None or head.form == "authority" or (head.websocket and self._sent):
+            return False
+        grant = self._passage.grant
+        return self._problem(head) is None and self._target(head) == (grant.host, grant.port)
+
+    def _target(self, head: Head) -> tuple[Host, int]:
+        if self._only is not None:
+            return head.host, self._only.port if head.port is None else head.port
+        return head.host, HTTP_PORT if head.port is None else head.port
+
+    def _problem(self, head: Head) -> Verdict | None:
+        """Why a request of this connection must not be, whatever policy says of its host."""
+        only = self._only
+        if only is None:
+            return None
+        if head.form == "authority":
+            return _no("CONNECT is for the proxy at gateway.paddock:3128")
+        if self._target(head) != (only.host, only.port):
+            connected = only.host.with_port(only.port)
+            return _no(f"the request is for {head.host.text} and came on a connection to {connected}")
+        return None
+
+    # -- websockets ----------------------------------------------------------------------------------------------------
+
+    def _await_answer(self, head: Head) -> None:
+        assert self._passage is not None
+        self._answers = ResponseParser()
+        self._answers.expect(head)
+        self._passage.flow.inward.gate = self._answered
+
+    def _answered(self, data: bytes) -> bytes:
+        """Looks at what the server sends until it is known whether the connection leaves HTTP."""
+        assert self._passage is not None
+        assert self._answers is not None
+        flow = self._passage.flow
+        try:
+            events = self._answers.feed(data)
+        except BadResponse:
+            flow.abort()
+            return b""
+        for event in events:
+            if isinstance(event, ResponseHead) and not event.interim:
+                flow.inward.gate = None
+                if event.status == 101:
+                    flow.outward.gate = None
+                    flow.send_on(self._parser.take_rest())
+                else:
+                    self._take(self._parser.resume)
+                    flow.send_on(self._drain())
+                break
+        return data
+
+    # -- from server to server -----------------------------------------------------------------------------------------
+
+    def _handed_back(self) -> None:
+        self._passage = None
+        self._box.spawn(self._advance(None), self._caller.sock)
+
+    async def _advance(self, server: tuple[Reached, Decided] | None) -> None:
+        """Take what waits first to where it belongs."""
+        event = self._waiting[0]
+        if isinstance(event, BadRequest):
+            _drop(server)
+            await self._caller.refuse(0, f"paddock: the request was refused: {event.reason}\n", status=event.status)
+            return
+        assert isinstance(event, Head)
+        self._caller.head_only = event.method == "HEAD"
+        problem = self._problem(event) or (_no(_NOT_A_PROXY_REQUEST) if self._is_misplaced(event) else None)
+        if problem is not None:
+            _drop(server)
+            await self._box.refuse(self._caller, (event.host.text, self._target(event)[1]), PROTOCOL, problem)
+            return
+        if event.form == "authority":
+            await self._tunnel(event)
+            return
+        grant = await self._leave(event)
+        if grant is None:
+            _drop(server)
+            return
+        server = server or await self._box.reach(self._caller, grant, PROTOCOL)
+        if server is not None:
+            self._begin(grant, *server)
+
+    def _begin(self, grant: Grant, reached: Reached, decided: Decided) -> None:
+        self._passage = self._box.relay(self._caller, grant, reached, decided)
+        self._sent = 0
+        flow = self._passage.flow
+        first = self._drain()
+        flow.start(first, self.gate, passed=True)
+
+    def _is_misplaced(self, head: Head) -> bool:
+        return self._only is None and head.form in {"origin", "asterisk"}
+
+    async def _leave(self, head: Head) -> Grant | None:
+        if self._only is not None:
+            return self._only
+        host, port = self._target(head)
+        leave = await self._box.judge.judge(host, port, PROTOCOL)
+        if isinstance(leave, Verdict):
+            await self._box.refuse(self._caller, (host.text, port), PROTOCOL, leave)
+            return None
+        return leave
+
+    async def _tunnel(self, head: Head) -> None:
+        assert self._connect is not None
+        caller = ConnectCaller(self._caller.poller, self._caller.sock, self._caller.contexts, self._parser.take_rest())
+        await self._connect(self._box, caller, head.host, self._target(head)[1])
+
+
+_NOT_A_PROXY_REQUEST: Final = "this is a proxy: it wants CONNECT or a whole URL"
+
+
+def _no(reason: str) -> Verdict:
+    return Verdict(False, None, reason, final=True)
+
+
+def _drop(server: tuple[Reached, Decided] | None) -> None:
+    if server is not None:
+        server[0].sock.close()

@@ -1,0 +1,26 @@
+"""What a box may reach: hosts, patterns, rules, and the one evaluator everybody asks. Pure: no sockets, no async."""
+
+from __future__ import annotations
+
+from paddock.policy.evaluator import Evaluator
+from paddock.policy.host import Address, Host, parse_authority, parse_port
+from paddock.policy.pattern import Pattern
+from paddock.policy.rules import Action, Default, Layer, OnDeny, Policy, Rule, Source, SourceKind, Verdict
+
+__all__ = [
+    "Action",
+    "Address",
+    "Default",
+    "Evaluator",
+    "Host",
+    "Layer",
+    "OnDeny",
+    "Pattern",
+    "Policy",
+    "Rule",
+    "Source",
+    "SourceKind",
+    "Verdict",
+    "parse_authority",
+    "parse_port",
+]

@@ -1,0 +1,67 @@
+"""Reads presets. Keys: `description`; `domains`, each allowed with all below it at `ports` (443 unless said); `allow`
+and `deny` with patterns; `include` for the presets a preset consists of.
+
+Registries of packages stand there as domains, never as single hosts: they move between hosts of their domain. A preset
+is part of the program, so it is checked as strictly as a user's file, and by a test for all of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import dataclass
+
+from paddock.errors import UserError
+from paddock.policy.pattern import Pattern
+from paddock.policy.rules import Action, Rule, Source, SourceKind
+from paddock.text import neutralise
+
+_KEYS = {"description", "domains", "ports", "include", "allow", "deny"}
+_HTTPS = 443
+_DIRECTORY = os.path.dirname(__file__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """The rules of a preset and of those it includes; each names the preset whose file it stands in."""
+
+    name: str
+    description: str
+    include: tuple[str, ...]
+    rules: tuple[Rule, ...]
+
+
+@functools.cache
+def names() -> tuple[str, ...]:
+    return tuple(sorted(name.removesuffix(".toml") for name in os.listdir(_DIRECTORY) if name.endswith(".toml")))
+
+
+def find(name: str) -> Preset:
+    """Raises UserError `unknown-preset`."""
+    if name not in names():
+        shown = neutralise(name, 80)
+        raise UserError(f"there is no preset '{shown}'", hint=f"one of {', '.join(names())}", code="unknown-preset")
+    return _load(name)
+
+
+@functools.cache
+def _load(name: str) -> Preset:
+    import tomllib
+
+    with open(os.path.join(_DIRECTORY, f"{name}.toml"), "rb") as file:
+        data = tomllib.load(file)
+    if unknown := set(data) - _KEYS:
+        raise UserError(f"unknown key {min(unknown)!r} in preset {name!r}", code="unknown-key")
+    source = Source(SourceKind.PRESET, name)
+    allow = [
+        f"{below}{domain}:{port}"
+        for domain in data.get("domains", ())
+        for port in data.get("ports", [_HTTPS])
+        for below in ("", "*.")
+    ]
+    rules = [Rule(Action.DENY, Pattern(text).text, source) for text in data.get("deny", ())]
+    rules += [Rule(Action.ALLOW, Pattern(text).text, source) for text in [*allow, *data.get("allow", ())]]
+    include = tuple(data.get("include", ()))
+    for other in include:
+        rules += find(other).rules
+    return Preset(name=name, description=data["description"], include=include, rules=tuple(dict.fromkeys(rules)))

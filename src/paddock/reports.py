@@ -1,0 +1,79 @@
+"""Policies and decisions as people and programs see them. Apart from model.py, which every command loads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleInfo:
+    action: str
+    pattern: str
+    source: str  # organisation, user, flag, project or preset
+    detail: str  # the file and line, the command, the preset's name
+    bypass: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerInfo:
+    """Every layer must allow a connection."""
+
+    name: str
+    default: str
+    rules: tuple[RuleInfo, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceInfo:
+    """One place rules come from, and whether it could be read."""
+
+    kind: str
+    place: str
+    state: Literal["ok", "missing", "broken", "unapproved", "changed"]
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyInfo:
+    box: str  # empty: every new box
+    network: str
+    on_deny: str
+    layers: tuple[LayerInfo, ...]
+    sources: tuple[SourceInfo, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictInfo:
+    host: str
+    port: int
+    allowed: bool
+    observed: bool
+    bypass: bool
+    reason: str
+    rule: RuleInfo | None
+    command: str  # what would allow it; empty when it is allowed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingInfo:
+    """Something that waits for its user's word: a connection, or what a project file asks for."""
+
+    id: str
+    box: str
+    kind: Literal["connection", "project"]
+    host: str = ""
+    port: int = 0
+    protocol: str = ""
+    time: str = ""
+    held: bool = False  # the connection still waits
+    asks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkLog:
+    """Where the decisions about a box are written down; the files take turns."""
+
+    box: str
+    id: str
+    paths: tuple[str, ...]

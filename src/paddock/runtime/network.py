@@ -1,0 +1,316 @@
+"""Every box's way out: its door to the gateway, its policy, its certificates, its log and its published ports.
+
+The gateway is told of a box while the box is being made, because a box proves its seal before it says that it is ready.
+A gateway that is new (the first, or one after a crash) gets every box that runs, by a new door, before it counts as
+there. What is decided nowhere else is decided here by one rule: when in doubt a box has no network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import functools
+import logging
+import os
+import socket
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from paddock import limits
+from paddock.errors import PaddockError, Unavailable, UserError
+from paddock.fs import notify
+from paddock.gateway import audit, client
+from paddock.gateway.control import BoxNet
+from paddock.runtime import hostfacts
+from paddock.runtime.attendance import Attendance
+from paddock.runtime.netlogs import NetLogs
+from paddock.runtime.policies import happened, of_box
+from paddock.runtime.spares import AUTHORITY, DENIALS, Spares
+from paddock.runtime.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from paddock.engines.base import Engine, Handle, Placement
+    from paddock.gateway.client import Gateway
+    from paddock.gateway.control import Hello, HostFacts
+    from paddock.model import BoxId, Publish
+    from paddock.paths import Paths
+    from paddock.runtime.box import Box
+    from paddock.runtime.policies import Policies
+
+log = logging.getLogger(__name__)
+_BACKLOG = 128
+_AT_ONCE = 16  # boxes sealed again side by side
+_DROP_S = 1.0
+_PRUNE_EVERY = 16  # removals
+_FACTS_EVERY_S = 5.0  # the host's addresses have no file to watch
+
+
+class Networks:
+    """What the runtime asks for; `boxes` are its own, of which those with a handle run."""
+
+    def __init__(
+        self,
+        paths: Paths,
+        policies: Policies,
+        boxes: Mapping[BoxId, Box],
+        engine_of: Callable[[Box], Engine],
+        environ: Mapping[str, str],
+    ) -> None:
+        self.policies = policies
+        self.logs = NetLogs(paths.network)
+        self._boxes = boxes
+        self._engine_of = engine_of
+        self._environ = environ
+        self._facts: HostFacts | None = None
+        self.supervisor = Supervisor(paths.run, paths.gateway_log, self._bring_in)
+        self.recovered = asyncio.Event()  # the boxes of an earlier daemon are known
+        self._changed = asyncio.Event()  # of the policy files
+        self._added: dict[str, Gateway] = {}  # which gateway has a box
+        self._removed = 0
+        self.attendance = Attendance(self.supervisor)
+        self.editing = asyncio.Lock()  # of the user's policy file
+        self._spares = Spares(f"{paths.state}/spare")
+
+    def __repr__(self) -> str:
+        return f"<Networks {self.supervisor!r}>"
+
+    async def run(self) -> None:
+        """Keep the gateway running, and keep telling it what changes on the host; for ever."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.supervisor.run(), name="gateway")
+            group.create_task(self._watch_host(), name="host facts")
+            group.create_task(self._watch_files(), name="policy files")
+            group.create_task(self._push_changes(), name="policies")
+            group.create_task(self._spares.fill(), name="spares")
+
+    async def close(self) -> None:
+        """Let go; the gateway goes on."""
+        await self._spares.close()
+        self.supervisor.close()
+        self.policies.close()
+
+    # -- start and end of a box ----------------------------------------------------------------------------------------
+
+    async def start(self, box: Box, listening: Callable[[], None] | None) -> Handle:
+        """Make a box with its way out. UserError when a policy file is broken: nothing is started on a guess."""
+        self.look()
+        self.policies.require_good()
+        gateway = await self.supervisor.ready()
+        try:
+            return await self._start(box, gateway, listening)
+        except Unavailable as error:
+            if error.code != client.DIED and not gateway.ended:
+                raise
+        return await self._start(box, await self.supervisor.ready(), listening)
+
+    async def _start(self, box: Box, gateway: Gateway, listening: Callable[[], None] | None) -> Handle:
+        self._spares.take(net_directory(box), self.logs.paths(box.row.id))
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours, theirs:
+            placement = self._placement(box)
+            making: asyncio.Task[Handle] | None = None
+            well = False
+            try:
+                async with asyncio.TaskGroup() as group:  # when one fails the other is ended
+                    making = group.create_task(self._engine_of(box).start(placement, ours.fileno(), listening))
+                    group.create_task(self._add(box, gateway, theirs.fileno()))
+                well = True
+            except BaseExceptionGroup as failures:
+                raise failures.exceptions[0] from None
+            finally:
+                if not well:
+                    _undo(making)
+                    await _drop(gateway, box.row.id)
+        self._added[box.row.id] = gateway
+        return making.result()
+
+    def held(self, box: Box) -> bool:
+        """Whether the gateway that serves has this box; asked once it counts as running, for another may have come."""
+        gateway = self.supervisor.gateway
+        return gateway is None or self._added.get(box.row.id) is gateway
+
+    def _placement(self, box: Box) -> Placement:
+        ports = self.policies.evaluator(*of_box(box)).localhost_ports()
+        return replace(box.placement, localhost_ports=ports[: limits.LOCALHOST_PORTS_MAX])
+
+    async def _add(self, box: Box, gateway: Gateway, door: int) -> None:
+        with contextlib.ExitStack() as stack:
+            halves = stack.enter_context(self.logs.opened(box.row.id))
+            denials = audit.open_log(denials_path(box), 0o644)
+            stack.callback(os.close, denials)
+            listeners = [stack.enter_context(_listener(published)) for published in box.row.spec.network.publish]
+            await gateway.add(
+                BoxNet(
+                    id=box.row.id,
+                    name=box.name,
+                    attended=self.attendance.someone(box.row.id),
+                    publish=tuple(published.box_port for published in box.row.spec.network.publish),
+                ),
+                door=door,
+                policy=self.policies.of(*of_box(box)),
+                audit=halves,
+                denials=denials,
+                authority=_authority(box),
+                listeners=[listener.fileno() for listener in listeners],
+            )
+
+    async def left(self, box: Box) -> None:
+        """A box ended: its connections and its ports go with it."""
+        self._added.pop(box.row.id, None)
+        if gateway := self.supervisor.gateway:
+            try:
+                await asyncio.wait_for(_drop(gateway, box.row.id), _DROP_S)
+            except TimeoutError:
+                log.warning("the gateway does not let go of %s", box.name)
+
+    def forget(self, box_id: str) -> None:
+        """A box is removed."""
+        self.logs.forget(box_id)
+        self._removed += 1
+        if self._removed % _PRUNE_EVERY == 0:
+            self.logs.prune(self._boxes.keys())
+
+    # -- a new gateway -------------------------------------------------------------------------------------------------
+
+    async def _bring_in(self, gateway: Gateway, hello: Hello) -> None:
+        """Give a gateway everything: what it already has from an earlier daemon it keeps, with today's policy."""
+        await self.recovered.wait()
+        self._facts = hostfacts.read(self._environ)
+        self.policies.set_own_addresses(self._facts.addresses)
+        await gateway.set_host(self._facts)
+        for stale in set(hello.boxes) - self._running().keys():
+            await gateway.drop(stale)
+        limit = asyncio.Semaphore(_AT_ONCE)
+        seen: set[str] = set()
+        while fresh := [box for box_id, box in self._running().items() if box_id not in seen]:
+            seen |= {box.row.id for box in fresh}
+            await asyncio.gather(*(self._take(box, gateway, hello, limit) for box in fresh))
+
+    def _running(self) -> dict[BoxId, Box]:
+        return {box_id: box for box_id, box in self._boxes.items() if box.handle is not None}
+
+    async def _take(self, box: Box, gateway: Gateway, hello: Hello, limit: asyncio.Semaphore) -> None:
+        async with limit:
+            try:
+                if box.row.id in hello.boxes:
+                    await gateway.set_policy(box.row.id, self.policies.of(*of_box(box)))
+                    self._added[box.row.id] = gateway
+                else:
+                    await self.seal_again(box, gateway)
+            except (OSError, PaddockError) as error:
+                if gateway.ended:
+                    raise
+                log.warning("the network of %s stays closed: %s", box.name, error)
+
+    async def seal_again(self, box: Box, gateway: Gateway | None = None) -> None:
+        """Give a running box to a gateway that does not have it, by a new door."""
+        gateway = gateway or await self.supervisor.ready()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours, theirs:
+            await self._add(box, gateway, theirs.fileno())
+            reseal = functools.partial(self._engine_of(box).reseal, box.placement, ours.fileno())
+            await asyncio.to_thread(reseal)
+        self._added[box.row.id] = gateway
+
+    # -- changes -------------------------------------------------------------------------------------------------------
+
+    async def push(self, box: Box) -> int:
+        """Put the policy of a box in force; returns how many connections that closed."""
+        gateway = self.supervisor.gateway
+        if box.handle is None or gateway is None:
+            return 0  # a box that starts, or a gateway that comes up, gets the policy of then
+        return await gateway.set_policy(box.row.id, self.policies.of(*of_box(box)))
+
+    async def push_all(self) -> None:
+        for box in list(self._boxes.values()):
+            try:
+                await self.push(box)
+            except PaddockError as error:
+                log.warning("the policy of %s was not changed: %s", box.name, error)
+
+    def look(self) -> None:
+        """Take in what was just written to the policy files; running boxes get it in a moment."""
+        if self.policies.reload():
+            self._changed.set()
+
+    async def _watch_files(self) -> None:
+        async for _ in self.policies.changes():
+            self._changed.set()
+
+    async def _push_changes(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            await self.push_all()
+
+    async def _watch_host(self) -> None:
+        watched = notify.Files((hostfacts.RESOLV_CONF, hostfacts.HOSTS))
+        while True:
+            await happened(watched, _FACTS_EVERY_S)
+            watched.changed()
+            facts = hostfacts.read(self._environ)
+            gateway = self.supervisor.gateway
+            if facts != self._facts and gateway is not None:
+                try:
+                    await gateway.set_host(facts)
+                except PaddockError as error:
+                    log.warning("the gateway was not told of the host's change: %s", error)
+                    continue
+                self.policies.set_own_addresses(facts.addresses)
+                self._facts = facts
+
+    # -- showing -------------------------------------------------------------------------------------------------------
+
+    def word(self, box: Box) -> str:
+        """The network of a box in one word."""
+        if box.handle is not None and self.supervisor.gateway is None:
+            return "down"
+        return self.policies.word(*of_box(box))
+
+
+def net_directory(box: Box) -> str:
+    return f"{box.directory}/net"
+
+
+def denials_path(box: Box) -> str:
+    return f"{net_directory(box)}/{DENIALS}"
+
+
+def _authority(box: Box) -> bytes:
+    try:
+        with open(f"{net_directory(box)}/{AUTHORITY}", "rb") as file:
+            return file.read()
+    except FileNotFoundError:  # there is no OpenSSL
+        return b""
+
+
+@contextlib.contextmanager
+def _listener(published: Publish) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in published.address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((published.address, published.port))
+            listener.listen(_BACKLOG)
+        except OSError as error:
+            where = f"{published.address}:{published.port}"
+            hint = "choose another port of the host"
+            if error.errno == errno.EACCES:
+                hint = "ports below 1024 are root's; choose another"
+            raise UserError(f"cannot publish on {where}: {error.strerror}", hint=hint, code="port") from error
+        yield listener
+
+
+def _undo(making: asyncio.Task[Handle] | None) -> None:
+    """A box that was made while its gateway could not be told of it."""
+    if making is not None and making.done() and not making.cancelled() and making.exception() is None:
+        making.result().kill()
+        making.result().close()
+
+
+async def _drop(gateway: Gateway, box_id: str) -> None:
+    with contextlib.suppress(PaddockError):
+        await gateway.drop(box_id)

@@ -1,0 +1,369 @@
+"""Where a box's policy comes from: the organisation's file, the user's, the box's own flags and its project.
+
+A file that does not parse changes nothing: what it said last stays in force, the problem is shown, and no box starts
+while it is there. A project's file is a stranger's: it narrows freely, and what it asks for counts once its content was
+approved. The text a box goes by is stored with the box, so that a running box never reads it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+from paddock.errors import UserError
+from paddock.fs import notify
+from paddock.limits import POLICY_FILE_BYTES
+from paddock.policy import (
+    Action,
+    Default,
+    Evaluator,
+    OnDeny,
+    Pattern,
+    Source,
+    SourceKind,
+    explain,
+    files,
+    layering,
+    parse_authority,
+)
+from paddock.policy.layering import Statement
+from paddock.reports import LayerInfo, PolicyInfo, RuleInfo, SourceInfo, VerdictInfo
+from paddock.runtime import project
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from paddock.model import Network
+    from paddock.policy import Address, Policy, Rule, Verdict
+    from paddock.runtime.approvals import Approvals
+    from paddock.runtime.box import Box
+
+log = logging.getLogger(__name__)
+_CACHED = 128  # boxes made alike share a policy and its index
+_LOOK_EVERY_S = 2.0  # where inotify does not speak
+_HTTPS = 443
+PRESET = "preset:"
+_FLAGS = Source(SourceKind.FLAG, "command line")
+
+
+class PolicyFile:
+    """One file with rules, as it was when it last could be read."""
+
+    def __init__(self, path: str, kind: SourceKind) -> None:
+        self.path = path
+        self._kind = kind
+        self.good: Statement | None = None
+        self.problem: UserError | None = None
+        self.reload()
+
+    def __repr__(self) -> str:
+        return f"<PolicyFile {self.path} {self.info().state}>"
+
+    def reload(self) -> None:
+        try:
+            text = self.text()
+            self.good = files.parse_policy_toml(text, self.path, self._kind) if text is not None else None
+            self.problem = None
+        except UserError as error:
+            self.problem = error
+            log.warning("%s stays as it was: %s", self.path, error)
+
+    def text(self) -> str | None:
+        """None when there is no file."""
+        try:
+            with open(self.path, "rb") as file:
+                data = file.read(POLICY_FILE_BYTES + 1)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise UserError(f"cannot read {self.path}: {error.strerror}", code="bad-policy") from error
+        if len(data) > POLICY_FILE_BYTES:
+            raise UserError(f"{self.path} is over {POLICY_FILE_BYTES >> 20} MiB", code="bad-policy")
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(f"{self.path} is not UTF-8", code="bad-policy") from error
+
+    def info(self) -> SourceInfo:
+        if self.problem is not None:
+            return SourceInfo(kind=self._kind.value, place=self.path, state="broken", problem=self.problem.message)
+        return SourceInfo(kind=self._kind.value, place=self.path, state="missing" if self.good is None else "ok")
+
+
+class Policies:
+    def __init__(self, organisation: str, user: str, approvals: Approvals) -> None:
+        self.organisation = PolicyFile(organisation, SourceKind.ORGANISATION)
+        self.user = PolicyFile(user, SourceKind.USER)
+        self.approvals = approvals
+        self._own_addresses: frozenset[Address] = frozenset()
+        self._watched = notify.Files((organisation, user))
+        self._made: dict[object, tuple[Policy, Evaluator]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Policies {self.organisation!r} {self.user!r}>"
+
+    # -- files ---------------------------------------------------------------------------------------------------------
+
+    def require_good(self) -> None:
+        """A box does not start by half of the rules."""
+        for file in (self.organisation, self.user):
+            if file.problem is not None:
+                raise file.problem
+
+    async def changes(self) -> AsyncIterator[None]:
+        """Yields after the files were read again; for ever."""
+        while True:
+            heard = await happened(self._watched, _LOOK_EVERY_S)
+            if self.reload() if heard else self._look():
+                yield
+
+    def reload(self) -> bool:
+        """Read what changed; says whether anything did."""
+        return False if self._watched.is_quiet() else self._look()
+
+    def _look(self) -> bool:
+        changed = self._watched.changed()
+        for file in (self.organisation, self.user):
+            if file.path in changed:
+                file.reload()
+        if changed:
+            self._made.clear()
+        return bool(changed)
+
+    def set_own_addresses(self, addresses: tuple[str, ...]) -> None:
+        """The host's own, as the gateway is told them: `policy check` decides as it does."""
+        self._own_addresses = frozenset(ip_address(address) for address in addresses)
+        self._made.clear()
+
+    def close(self) -> None:
+        self._watched.close()
+
+    # -- composing -----------------------------------------------------------------------------------------------------
+
+    def of(self, network: Network, workspace: str) -> Policy:
+        return self._make(network, workspace)[0]
+
+    def evaluator(self, network: Network, workspace: str) -> Evaluator:
+        return self._make(network, workspace)[1]
+
+    def _make(self, network: Network, workspace: str) -> tuple[Policy, Evaluator]:
+        # Where a project's rules come from is said by its path; without one boxes anywhere are alike.
+        key = (replace(network, publish=()), workspace if network.project else "")
+        made = self._made.get(key)
+        if made is None:
+            policy = self._compose(network, workspace)
+            made = policy, Evaluator(policy, self._own_addresses)
+            while len(self._made) >= _CACHED:
+                del self._made[next(iter(self._made))]
+            self._made[key] = made
+        return made
+
+    def _compose(self, network: Network, workspace: str, *, approved: bool = True) -> Policy:
+        asking = parse_project(network.project, workspace)
+        return layering.compose(
+            organisation=self.organisation.good,
+            user=self.user.good,
+            flags=statement(network),
+            project=asking,
+            approved=approved and asking is not None and self._is_approved(asking, workspace),
+        )
+
+    def _is_approved(self, asking: Statement, workspace: str) -> bool:
+        return self.approvals.has(workspace, files.digest(asking))
+
+    # -- projects ------------------------------------------------------------------------------------------------------
+
+    def take_project(self, network: Network, workspace: str) -> Network:
+        """For a box that is made or starts anew: the project file's text, if the box may go by it.
+
+        A box that had none takes any: without approval it can only narrow. One that had another keeps that until the
+        new one is approved, since the box itself may have written it to be rid of the old one.
+        """
+        text = _project_text(workspace)
+        if text == network.project:
+            return network
+        asking = parse_project(text, workspace)
+        if not network.project or (asking is not None and self._is_approved(asking, workspace)):
+            return replace(network, project=text)
+        return network
+
+    def asks(self, network: Network, workspace: str) -> tuple[str, ...]:
+        """What the project of a box wants and does not get without its user's word."""
+        asking = parse_project(network.project, workspace)
+        if asking is None or self._is_approved(asking, workspace):
+            return ()
+        return tuple(rule.pattern for rule in layering.asks(asking, self._compose(network, workspace, approved=False)))
+
+    def approve(self, network: Network, workspace: str) -> tuple[Network, tuple[str, ...]]:
+        """Approve the project file as it is on disk now; returns the network that goes by it, and what it asked for."""
+        text = _project_text(workspace)
+        asking = parse_project(text, workspace)
+        if asking is None:
+            hint = "`paddock policy pending` lists what waits"
+            raise UserError(f"{workspace}/{project.FILE} asks for nothing", hint=hint, code="no-project")
+        changed = replace(network, project=text)
+        asked = self.asks(changed, workspace)
+        self.approvals.add(workspace, files.digest(asking))
+        self._made.clear()
+        return changed, asked
+
+    # -- showing -------------------------------------------------------------------------------------------------------
+
+    def word(self, network: Network, workspace: str) -> str:
+        policy = self.of(network, workspace)
+        defaults = [layer.default for layer in policy.layers]
+        if Default.DENY in defaults:
+            if policy.on_deny is OnDeny.ASK:
+                return "ask"
+            allowed = all(
+                layer.default is not Default.DENY or any(rule.action is Action.ALLOW for rule in layer.rules)
+                for layer in policy.layers
+            )
+            return "rules" if allowed else "deny"
+        return "observe" if Default.OBSERVE in defaults else "allow"
+
+    def info(self, name: str, network: Network, workspace: str) -> PolicyInfo:
+        policy = self.of(network, workspace)
+        sources = [self.organisation.info(), self.user.info()]
+        if workspace:
+            sources += self._project_info(network, workspace)
+        return PolicyInfo(
+            box=name,
+            network=self.word(network, workspace),
+            on_deny=policy.on_deny.value,
+            layers=tuple(
+                LayerInfo(name=layer.name, default=layer.default.value, rules=tuple(map(rule_info, layer.rules)))
+                for layer in policy.layers
+            ),
+            sources=tuple(sources),
+        )
+
+    def _project_info(self, network: Network, workspace: str) -> list[SourceInfo]:
+        place = f"{workspace}/{project.FILE}"
+        try:
+            text = _project_text(workspace)
+        except UserError as error:
+            return [SourceInfo(kind="project", place=place, state="broken", problem=error.message)]
+        if text != network.project:
+            note = "this box goes by an earlier one, until this one is approved and the box starts anew"
+            return [SourceInfo(kind="project", place=place, state="changed", problem=note)]
+        if asked := self.asks(network, workspace):
+            note = f"asks for {', '.join(asked)}"
+            return [SourceInfo(kind="project", place=place, state="unapproved", problem=note)]
+        return [SourceInfo(kind="project", place=place, state="ok")] if text else []
+
+    def check(self, target: str, name: str, network: Network, workspace: str) -> VerdictInfo:
+        host, port = parse_authority(target, _HTTPS)
+        verdict = self.evaluator(network, workspace).decide(host, port)
+        return verdict_info(verdict, host.text, port, name)
+
+
+def of_box(box: Box) -> tuple[Network, str]:
+    """What a box's policy is made of."""
+    return box.row.spec.network, box.row.spec.workspace
+
+
+def verdict_info(verdict: Verdict, host: str, port: int, box: str) -> VerdictInfo:
+    return VerdictInfo(
+        host=host,
+        port=port,
+        allowed=verdict.allowed,
+        observed=verdict.observed,
+        bypass=verdict.bypass,
+        reason=verdict.reason,
+        rule=rule_info(verdict.rule) if verdict.rule else None,
+        command="" if verdict.allowed else explain.allow_command(host, port, box or "BOX", verdict),
+    )
+
+
+def rule_info(rule: Rule) -> RuleInfo:
+    return RuleInfo(
+        action=rule.action.value,
+        pattern=rule.pattern,
+        source=rule.source.kind.value,
+        detail=rule.source.detail,
+        bypass=rule.bypass,
+    )
+
+
+# -- a box's own flags -------------------------------------------------------------------------------------------------
+
+
+def statement(network: Network) -> Statement:
+    """What the flags say, with canonical patterns; UserError for a pattern or a preset that is none."""
+    plain = [rule for rule in network.rules if not rule.bypass]
+    return Statement(
+        source=_FLAGS,
+        default=Default(network.default) if network.default else None,
+        on_deny=OnDeny(network.on_deny) if network.on_deny else None,
+        presets=tuple(dict.fromkeys(network.presets)),
+        allow=tuple(rule.pattern for rule in plain if rule.action == "allow"),
+        deny=tuple(rule.pattern for rule in network.rules if rule.action == "deny"),
+        bypass=tuple(rule.pattern for rule in network.rules if rule.bypass and rule.action == "allow"),
+    )
+
+
+def canonical(network: Network) -> Network:
+    """The same network, checked and in the one spelling that is stored."""
+    statement(network)
+    rules = tuple(dict.fromkeys(replace(rule, pattern=Pattern(rule.pattern).text) for rule in network.rules))
+    return replace(network, rules=rules, presets=tuple(dict.fromkeys(network.presets)))
+
+
+def merge(network: Network, change: Network) -> Network:
+    """`change` added to what is there: of two rules for one pattern the later counts."""
+    change = canonical(change)
+    patterns = {rule.pattern for rule in change.rules}
+    return replace(
+        network,
+        default=change.default or network.default,
+        on_deny=change.on_deny or network.on_deny,
+        presets=tuple(dict.fromkeys((*network.presets, *change.presets))),
+        rules=(*(rule for rule in network.rules if rule.pattern not in patterns), *change.rules),
+    )
+
+
+def without(network: Network, patterns: tuple[str, ...]) -> Network:
+    """The network without the rules of these patterns, and without `preset:NAME`; UserError names what is not there."""
+    presets = [text.removeprefix(PRESET) for text in patterns if text.startswith(PRESET)]
+    gone = [Pattern(text).text for text in patterns if not text.startswith(PRESET)]
+    known = {rule.pattern for rule in network.rules}
+    for missing in (*(f"{PRESET}{name}" for name in {*presets} - {*network.presets}), *({*gone} - known)):
+        raise no_rule(missing)
+    return replace(
+        network,
+        rules=tuple(rule for rule in network.rules if rule.pattern not in gone),
+        presets=tuple(name for name in network.presets if name not in presets),
+    )
+
+
+def no_rule(pattern: str) -> UserError:
+    return UserError(f"there is no rule {pattern!r}", hint="`paddock policy show` lists the rules", code="no-rule")
+
+
+def parse_project(text: str, workspace: str) -> Statement | None:
+    return files.parse_project_toml(text, f"{workspace}/{project.FILE}") if text else None
+
+
+def _project_text(workspace: str) -> str:
+    """The project file as it is on disk; empty when it says nothing of the network. UserError names file and line."""
+    text = project.read(workspace)
+    return text if parse_project(text, workspace) is not None else ""
+
+
+async def happened(watched: notify.Files, every_s: float) -> bool:
+    """Wait until something may have changed: True for an event, False after enough time without one."""
+    loop = asyncio.get_running_loop()
+    heard = asyncio.Event()
+    if watched.fileno() >= 0:
+        loop.add_reader(watched.fileno(), heard.set)
+    try:
+        return await asyncio.wait_for(heard.wait(), every_s)
+    except TimeoutError:
+        return False
+    finally:
+        if watched.fileno() >= 0:
+            loop.remove_reader(watched.fileno())

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import pytest
+
+from paddock import limits
+from paddock.errors import UserError
+from paddock.policy.evaluator import Evaluator
+from paddock.policy.host import parse_authority
+from paddock.policy.layering import Statement, asks, compose
+from paddock.policy.rules import Default, Layer, OnDeny, Policy, Source, SourceKind
+
+
+def said(kind: SourceKind, **words: object) -> Statement:
+    return Statement(source=Source(kind, kind.value), **words)  # type: ignore[arg-type]
+
+
+def flags(**words: object) -> Statement:
+    return said(SourceKind.FLAG, **words)
+
+
+def user(**words: object) -> Statement:
+    return said(SourceKind.USER, **words)
+
+
+def project(**words: object) -> Statement:
+    return said(SourceKind.PROJECT, **words)
+
+
+def organisation(**words: object) -> Statement:
+    return said(SourceKind.ORGANISATION, **words)
+
+
+def allows(policy: Policy, target: str) -> bool:
+    return Evaluator(policy).decide(*parse_authority(target)).allowed
+
+
+def test_nobody_saying_anything_denies() -> None:
+    policy = compose()
+    assert policy == Policy((Layer("box", Default.DENY, ()),), OnDeny.DENY)
+    assert not allows(policy, "example.com:443")
+
+
+def test_a_flag_beats_the_users_file() -> None:
+    policy = compose(
+        user=user(default=Default.ALLOW, deny=("a.com",)), flags=flags(default=Default.DENY, allow=("a.com",))
+    )
+    assert allows(policy, "a.com:443")
+    assert not allows(policy, "b.com:443")
+
+
+def test_the_users_file_beats_a_preset() -> None:
+    policy = compose(user=user(deny=("github.com:443",)), flags=flags(presets=("github",)))
+    assert not allows(policy, "github.com:443")
+    assert allows(policy, "api.github.com:443")
+
+
+def test_the_organisation_is_a_ceiling() -> None:
+    policy = compose(
+        organisation=organisation(allow=("*.corp.example",)),
+        user=user(allow=("*",)),
+        flags=flags(default=Default.ALLOW, allow=("evil.test",), bypass=("x.corp.example",)),
+    )
+    assert [layer.name for layer in policy.layers] == ["organisation", "box"]
+    assert allows(policy, "git.corp.example:22")
+    assert not allows(policy, "evil.test:443")
+    verdict = Evaluator(policy).decide(*parse_authority("x.corp.example:443"))
+    assert verdict.allowed
+    assert not verdict.bypass
+
+
+def test_an_organisation_that_names_no_default_denies() -> None:
+    assert not allows(compose(organisation=organisation(deny=("a.com",)), user=user(allow=("*",))), "b.com:443")
+
+
+@pytest.mark.parametrize(
+    ("over", "said_by_user", "said_by_flag", "wanted"),
+    [
+        (None, None, None, OnDeny.DENY),
+        (None, OnDeny.ASK, None, OnDeny.ASK),
+        (None, OnDeny.ASK, OnDeny.DENY, OnDeny.DENY),
+        (None, OnDeny.DENY, OnDeny.ASK, OnDeny.ASK),
+        (OnDeny.DENY, OnDeny.ASK, OnDeny.ASK, OnDeny.DENY),
+        (OnDeny.ASK, None, None, OnDeny.DENY),
+        (OnDeny.ASK, OnDeny.ASK, None, OnDeny.ASK),
+    ],
+)
+def test_asking_is_decided_by_flag_then_user_under_the_organisation(
+    over: OnDeny | None, said_by_user: OnDeny | None, said_by_flag: OnDeny | None, wanted: OnDeny
+) -> None:
+    above = None if over is None else organisation(on_deny=over)
+    policy = compose(organisation=above, user=user(on_deny=said_by_user), flags=flags(on_deny=said_by_flag))
+    assert policy.on_deny is wanted
+
+
+def test_a_project_widens_nothing_until_approved() -> None:
+    wanted = project(allow=("db.example:5432",), presets=("python",), bypass=("b.com",))
+    policy = compose(user=user(allow=("a.com",)), project=wanted)
+    assert not allows(policy, "db.example:5432")
+    assert [rule.pattern for rule in asks(wanted, policy)] == [
+        "db.example:5432",
+        "b.com",
+        "pypi.org:443",
+        "*.pypi.org:443",
+        "pythonhosted.org:443",
+        "*.pythonhosted.org:443",
+    ]
+    approved = compose(user=user(allow=("a.com",)), project=wanted, approved=True)
+    assert allows(approved, "db.example:5432")
+    assert allows(approved, "files.pythonhosted.org:443")
+    assert asks(wanted, approved) == ()
+
+
+def test_a_project_asks_only_for_what_is_missing() -> None:
+    wanted = project(allow=("a.com:443", "b.com"))
+    assert [rule.pattern for rule in asks(wanted, compose(user=user(allow=("a.com",))))] == ["b.com"]
+    assert asks(wanted, compose(user=user(default=Default.ALLOW))) == ()
+    assert len(asks(wanted, Policy())) == 2
+
+
+def test_a_user_who_denied_it_is_not_overruled_by_an_approved_project() -> None:
+    policy = compose(user=user(deny=("a.com",)), project=project(allow=("a.com",)), approved=True)
+    assert not allows(policy, "a.com:443")
+
+
+def test_a_project_narrows_without_asking() -> None:
+    given = user(allow=("*.example.com", "api.example.com:443"), default=Default.ALLOW)
+    policy = compose(user=given, project=project(deny=("*.example.com", "api.example.com")))
+    assert not allows(policy, "api.example.com:22")
+    assert not allows(policy, "www.example.com:443")
+    assert allows(policy, "other.test:443")
+    closed = compose(user=given, project=project(default=Default.DENY, allow=("api.example.com:443",)))
+    assert allows(closed, "api.example.com:443")
+    assert not allows(closed, "www.example.com:443")
+    assert not allows(closed, "other.test:443")
+
+
+def test_what_the_user_typed_for_the_box_reopens_what_the_project_closed() -> None:
+    closing = project(default=Default.DENY, deny=("a.com:443",))
+    policy = compose(flags=flags(allow=("a.com:443", "b.com:443"), presets=("claude",)), project=closing)
+    assert allows(policy, "a.com:443")
+    assert allows(policy, "b.com:443")
+    assert allows(policy, "api.anthropic.com:443")
+    assert not allows(policy, "c.com:443")
+    opened = compose(flags=flags(default=Default.ALLOW), project=closing)
+    assert allows(opened, "c.com:443")
+    assert not allows(opened, "a.com:443")
+
+
+def test_a_statement_makes_its_patterns_canonical_and_single() -> None:
+    statement = user(allow=("A.com", "a.com.", "127.0.0.1:80"), deny=("10.0.0.1/32",))
+    assert statement.allow == ("a.com", "localhost:80")
+    assert statement.deny == ("10.0.0.1",)
+
+
+@pytest.mark.parametrize(
+    "words", [{"allow": ("a..b",)}, {"deny": ("localhost",)}, {"bypass": ("",)}, {"presets": ("no",)}]
+)
+def test_a_statement_that_cannot_be_is_refused(words: dict[str, object]) -> None:
+    with pytest.raises(UserError):
+        user(**words)
+
+
+def test_a_source_has_a_bounded_number_of_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "POLICY_PATTERNS_MAX", 3)
+    user(allow=("a.com", "b.com"), deny=("c.com",))
+    with pytest.raises(UserError) as caught:
+        user(allow=("a.com", "b.com"), deny=("c.com",), bypass=("d.com",))
+    assert caught.value.code == "policy-size"
+
+
+def test_the_last_word_about_a_pattern_counts() -> None:
+    statement = user(allow=("a.com", "b.com"), deny=("c.com",))
+    assert statement.saying("deny", "A.com").deny == ("c.com", "a.com")
+    assert statement.saying("deny", "a.com").allow == ("b.com",)
+    assert statement.saying("bypass", "a.com").bypass == ("a.com",)
+    assert statement.saying("allow", "c.com").allow == ("a.com", "b.com", "c.com")
+    assert statement.without("a.com", "c.com") == user(allow=("b.com",))

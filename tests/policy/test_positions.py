@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paddock.policy.positions import Path, positions
+from tests.support.properties import bounded, patient
+
+TEXT = '''# a remark with = and [ in it
+top = 1
+"quoted # key" = "a ] string"
+list = [
+    "one",  # ] not the end
+    'two',
+    """three
+    ] still three""",
+    [ "nested" , { deep = "x" } ],
+]
+[table]
+a.b = { c = 1, "d" = [2, 3] }  # inline
+date = 2020-01-01T00:00:00Z
+[table."other one"]
+x = \'\'\'
+[not a header]
+\'\'\'
+[[many]]
+y = 1
+[[many]]
+y = 2
+'''
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        (("top",), 2),
+        (("quoted # key",), 3),
+        (("list",), 4),
+        (("list", 0), 5),
+        (("list", 1), 6),
+        (("list", 2), 7),
+        (("list", 3), 9),
+        (("list", 3, 0), 9),
+        (("list", 3, 1, "deep"), 9),
+        (("table",), 11),
+        (("table", "a", "b"), 12),
+        (("table", "a", "b", "c"), 12),
+        (("table", "a", "b", "d", 1), 12),
+        (("table", "date"), 13),
+        (("table", "other one"), 14),
+        (("table", "other one", "x"), 15),
+        (("many", 0, "y"), 19),
+        (("many", 1, "y"), 21),
+    ],
+)
+def test_a_key_or_element_is_found_on_its_line(path: Path, line: int) -> None:
+    tomllib.loads(TEXT)
+    assert positions(TEXT)[path].line == line
+
+
+def test_the_value_of_a_spot_is_the_value() -> None:
+    for path in (("top",), ("list", 0), ("list", 2), ("table", "a", "b", "d"), ("table", "other one", "x")):
+        spot = positions(TEXT)[path]
+        value = tomllib.loads(f"v = {TEXT[spot.value : spot.end]}")["v"]
+        wanted: object = tomllib.loads(TEXT)
+        for part in path:
+            wanted = wanted[part]  # type: ignore[index]
+        assert value == wanted
+
+
+WORDS = st.text(alphabet="ab.# ]'\"\\\n", max_size=5)
+VALUES = st.recursive(WORDS | st.integers() | st.booleans(), lambda inner: st.lists(inner, max_size=3), max_leaves=6)
+
+
+def written(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return "[" + ",\n ".join(map(written, value)) + "]  # ] end\n" if value else "[ # ]\n ]"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        return f'"{escaped}"'
+    return str(value)
+
+
+@bounded
+@patient
+@given(st.dictionaries(st.sampled_from(["a", "b", "c"]), VALUES))
+def test_every_value_is_found_where_it_stands(data: dict[str, object]) -> None:
+    text = "".join(f"{key} = {written(value)}\n" for key, value in data.items())
+    assert tomllib.loads(text) == data
+    found = positions(text)
+    for path, spot in found.items():
+        wanted: object = data
+        for part in path:
+            wanted = wanted[part]  # type: ignore[index]
+        assert tomllib.loads(f"v = {text[spot.value : spot.end]}")["v"] == wanted
+    assert {path[0] for path in found} == set(data)
