@@ -363,13 +363,16 @@ class Box:
 
     def _changed(self, grant: Grant) -> Verdict | None:
         """Why leave that was given a moment ago is no longer: the policy may have changed while we connected."""
-        if grant.generation == self.judge.generation or grant.once:
+        if grant.generation == self.judge.generation:
             return None
         verdict = self.judge.evaluator.decide(grant.host, grant.port)
-        return None if verdict.allowed else verdict
+        return None if verdict.allowed or (grant.once and verdict.rule is None) else verdict
 
     def relay(self, caller: Caller, grant: Grant, reached: Reached, decided: Decided) -> Passage:
-        """A passage that has not started: whoever asked for it does that, with what was read already."""
+        """A passage that has not started: whoever asked for it does that, with what was read already.
+
+        It has ended already when the policy changed since leave was given, and its client was waited for meanwhile.
+        """
         passage = Passage(
             self.world,
             (caller.sock, reached.sock),
@@ -382,6 +385,8 @@ class Box:
         if passage.address is not None:
             self.names.hold(passage.address)
         self._passages.add(passage)
+        if grant.generation != self.judge.generation and not passage.still_allowed(self.judge.evaluator):
+            passage.end("the policy changed")
         return passage
 
     def relay_inside(self, caller: Caller, inside: socket.socket, port: int) -> None:
