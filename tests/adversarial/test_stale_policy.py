@@ -1,4 +1,4 @@
-"""No connection goes by a policy that is no longer: neither one that waits, nor one that is being made, nor one held."""
+"""No connection goes by a policy that is gone: neither one that waits, nor one that is being made, nor one held."""
 
 from __future__ import annotations
 

@@ -73,6 +73,24 @@ def test_the_organisations_file_is_a_ceiling(ground: Path, policies: Policies) -
     assert (verdict.rule.source, verdict.rule.detail) == ("organisation", str(ground / "org.toml"))
 
 
+@pytest.mark.parametrize("broken", ["org.toml", "user.toml"])
+def test_what_a_broken_file_denied_is_not_guessed_by_a_new_daemon(ground: Path, broken: str) -> None:
+    file = ground / broken
+    file.write_text('default = "allow"\ndeny = ["bad.example"]')
+    made = Policies(str(ground / "org.toml"), str(ground / "user.toml"), Approvals(str(ground / "approvals.json")))
+    assert allows(made, flags(default="allow"), "good.example")
+    made.close()
+    file.write_text('deny = ["bad.example"')
+    made = Policies(str(ground / "org.toml"), str(ground / "user.toml"), Approvals(str(ground / "approvals.json")))
+    for host in ("bad.example", "good.example"):
+        assert not allows(made, flags(default="allow"), host)
+    file.write_text('default = "allow"\ndeny = ["bad.example"]')
+    assert made.reload()
+    assert allows(made, flags(default="allow"), "good.example")
+    assert not allows(made, flags(default="allow"), "bad.example")
+    made.close()
+
+
 @pytest.mark.parametrize(
     ("network", "word"),
     [

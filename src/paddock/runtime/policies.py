@@ -20,8 +20,10 @@ from paddock.policy import (
     Action,
     Default,
     Evaluator,
+    Layer,
     OnDeny,
     Pattern,
+    Policy,
     Source,
     SourceKind,
     explain,
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from paddock.model import Network
-    from paddock.policy import Address, Policy, Rule, Verdict
+    from paddock.policy import Address, Rule, Verdict
     from paddock.runtime.approvals import Approvals
     from paddock.runtime.box import Box
 
@@ -57,6 +59,7 @@ class PolicyFile:
         self._kind = kind
         self.good: Statement | None = None
         self.problem: UserError | None = None
+        self.is_known = False  # read or found missing at least once, so that `good` is what it said last
         self.reload()
 
     def __repr__(self) -> str:
@@ -67,6 +70,7 @@ class PolicyFile:
             text = self.text()
             self.good = files.parse_policy_toml(text, self.path, self._kind) if text is not None else None
             self.problem = None
+            self.is_known = True
         except UserError as error:
             self.problem = error
             log.warning("%s stays as it was: %s", self.path, error)
@@ -162,6 +166,8 @@ class Policies:
         return made
 
     def _compose(self, network: Network, workspace: str, *, approved: bool = True) -> Policy:
+        if not (self.organisation.is_known and self.user.is_known):
+            return Policy(layers=(Layer(layering.BOX),))  # a new daemon and a broken file: nobody knows what it denied
         asking = parse_project(network.project, workspace)
         return layering.compose(
             organisation=self.organisation.good,
