@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -60,3 +61,27 @@ def test_a_box_cannot_have_the_users_policy_as_part_of_its_workspace(own: Online
     (own.home / "config/policy.toml").unlink()
     (own.home / "config/policy.toml").write_text('allow = ["other.example"]\n')
     assert b'"path"' in own.cli("run", "--", "sh", "-c", script).stdout  # the oracle: it may write there otherwise
+
+
+def test_what_is_approved_is_what_was_shown_and_not_what_the_box_wrote_since(own: Online) -> None:
+    file = own.workspace / "paddock.toml"
+    file.write_text('[network]\nallow = ["allowed.example"]\n')
+    assert own.cli("create", "kept", ".").returncode == 0
+    (waiting,) = json.loads(own.cli("policy", "pending", "--json").stdout)
+    assert waiting["asks"] == ["allowed.example"]
+    written = own.cli("exec", "kept", "sh", "-c", """printf '[network]\\nallow = ["*"]\\n' > paddock.toml""")
+    assert written.returncode == 0
+    own.cli("policy", "approve", "--project", "kept")
+    assert not fetches(own, "kept", "other.example")
+    file.write_text('[network]\nallow = ["allowed.example"]\n')
+    assert own.cli("policy", "approve", "--project", "kept").returncode == 0
+    assert fetches(own, "kept", "allowed.example")
+    file.write_text('[network]\nallow = ["other.example"]\n')
+    (newer,) = json.loads(own.cli("policy", "pending", "--json").stdout)
+    assert (newer["box"], newer["asks"]) == ("kept", ["other.example"])
+    file.write_text('[network]\nallow = ["*"]\n')
+    assert own.cli("policy", "approve", "--project", newer["id"]).returncode == 2
+    assert not fetches(own, "kept", "other.example")
+    file.write_text('[network]\nallow = ["other.example"]\n')
+    assert own.cli("policy", "approve", "--project", newer["id"]).returncode == 0
+    assert fetches(own, "kept", "other.example")

@@ -227,7 +227,7 @@ def test_an_approval_is_for_one_content_in_one_place(ground: Path, policies: Pol
     text = '[network]\nallow = ["p.example"]'
     for directory in (ground / "project", other):
         (directory / "paddock.toml").write_text(text)
-    policies.approve(Network(), place)
+    policies.approve(policies.take_project(Network(), place), place)
     assert policies.asks(policies.take_project(Network(), place), place) == ()
     assert policies.asks(policies.take_project(Network(), str(other)), str(other)) == ("p.example",)
     (ground / "project/paddock.toml").write_text('# the same, laid out otherwise\n[network]\nallow = [\n"p.example"]')
@@ -249,8 +249,19 @@ def test_a_box_is_not_rid_of_its_narrowing_by_writing_another_file(ground: Path,
     assert kept == network
     assert not allows(policies, kept, "a.example", place)
     assert policies.info("box", kept, place).sources[2].state == "changed"
-    changed, _ = policies.approve(kept, place)
+    newer = policies.newer(kept, place)
+    assert newer is not None
+    content, wanted = newer
+    assert wanted == ("a.example (no longer denied)",)
+    again, _ = policies.approve(kept, place)  # without a digest it is the one that the box goes by
+    assert not allows(policies, again, "a.example", place)
+    with pytest.raises(UserError) as caught:
+        policies.approve(kept, place, "0" * 16)
+    assert caught.value.code == "changed"
+    changed, asked = policies.approve(kept, place, content[:16])
+    assert asked == wanted
     assert allows(policies, changed, "a.example", place)
+    assert policies.newer(changed, place) is None
 
 
 @pytest.mark.parametrize("text", ["", "# nothing", "[network]"])
