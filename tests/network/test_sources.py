@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -85,3 +88,27 @@ def test_what_is_approved_is_what_was_shown_and_not_what_the_box_wrote_since(own
     file.write_text('[network]\nallow = ["other.example"]\n')
     assert own.cli("policy", "approve", "--project", newer["id"]).returncode == 0
     assert fetches(own, "kept", "other.example")
+
+
+def test_a_box_that_was_starting_while_the_policy_changed_goes_by_the_new_one(own: Online) -> None:
+    file = own.home / "config/policy.toml"
+    file.parent.mkdir()
+    file.write_text('allow = ["allowed.example", "other.example"]\n')
+    assert own.cli("create", "first", ".").returncode == 0
+    assert fetches(own, "first", "other.example")
+    assert own.cli("create", "second", ".").returncode == 0
+    gateway = own.status()["gateway_pid"]
+    assert isinstance(gateway, int)
+    os.kill(gateway, signal.SIGSTOP)  # so that the start waits for it
+    try:
+        with own.spawn("exec", "second", "true") as starting:
+            until(lambda: b"second" in own.cli("ls").stdout, "it is there")
+            time.sleep(0.5)
+            file.write_text('allow = ["allowed.example"]\n')
+            time.sleep(0.3)
+            os.kill(gateway, signal.SIGCONT)
+            starting.communicate()
+    finally:
+        os.kill(gateway, signal.SIGCONT)
+    assert fetches(own, "second", "allowed.example")
+    until(lambda: not fetches(own, "second", "other.example"), "the new policy is in force", 3.0)
