@@ -25,7 +25,7 @@ from paddock.paths import Paths, home_directory
 def test_the_environment_says_where(environ: dict[str, str], state: str, config: str) -> None:
     where = Paths(environ)
     assert (where.state, where.config) == (state, config)
-    assert where.private == (state, config)
+    assert where.private == (state, config, f"{config}/policy.toml")
     assert all(path.startswith(f"{state}/") for path in (where.run, where.boxes, where.trash, where.database))
 
 

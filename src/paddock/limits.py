@@ -107,7 +107,9 @@ GATEWAY_ALONE_S = 2.0  # without a daemon and without a box it ends: nobody woul
 
 # -- gateway: flows ----------------------------------------------------------------------------------------------------
 FLOW_CHUNK_BYTES = 64 * KIB  # one read, and the most a direction keeps
-FLOW_GATED_BYTES = 16 * KIB  # one read that is parsed: some 400 of the smallest requests, then the others
+FLOW_GATED_BYTES = 16 * KIB  # the most of one read that is parsed
+FLOW_GATED_LEAST_BYTES = 1 * KIB  # some 30 of the smallest requests, or 170 of the smallest chunks
+FLOW_GATE_S = 0.002  # parsing longer than this, less is read the next time
 FLOW_SPLICE_AFTER_BYTES = 256 * KIB  # below that a pipe costs more than it saves
 FLOW_PIPE_BYTES = 1 * MIB  # with a quarter of it bulk is a fifth slower
 FLOW_LARGE_PIPES_MAX = 32  # so large; the kernel lets an ordinary user have 64 MiB of pipes, and theirs is not all ours

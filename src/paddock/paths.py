@@ -72,7 +72,7 @@ class Paths:
     @property
     def private(self) -> tuple[str, ...]:
         """What no box may ever see."""
-        return (self.state, self.config)
+        return (self.state, self.config, self.policy)  # the last may be a link, into someone's repository of dotfiles
 
 
 SOCKET = "daemon.sock"

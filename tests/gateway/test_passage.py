@@ -42,7 +42,7 @@ def with_passage(act: Callable[[Passage], None], rules: Policy, *, once: bool = 
         (client, far), (server, origin) = pair(), pair()
         ends: list[Passage] = []
         decided = Decided(protocol="tcp", host="name.test", port=7000, decision=Decision.ALLOW)
-        passage = Passage(world, (client, server), grant, decided, ends.append)
+        passage = Passage(world.poller, world.pipes, (client, server), grant, decided, ends.append)
         passage.flow.start()
         try:
             act(passage)

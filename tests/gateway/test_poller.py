@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -95,3 +96,34 @@ def test_a_handler_that_fails_is_forgotten_and_the_others_go_on(caplog: pytest.L
     with caplog.at_level(logging.ERROR):
         run(act)
     assert "ZeroDivisionError" in caplog.text
+
+
+def test_shares_take_turns_however_much_one_of_them_has_to_do() -> None:
+    async def act(poller: Poller) -> None:
+        busy, idle = poller.share(), poller.share()
+        order: list[str] = []
+        pairs = [socket.socketpair() for _ in range(20)]
+
+        def work(_events: int) -> None:
+            order.append("busy")
+            time.sleep(0.003)
+
+        for near, far in pairs[:-1]:
+            busy.watch(near.fileno(), READ, work)
+            far.send(b"x")
+        near, far = pairs[-1]
+        heard: asyncio.Future[int] = poller.loop.create_future()
+        idle.watch(near.fileno(), READ, settle(heard))
+        far.send(b"x")
+        await heard
+        assert 0 < len(order) <= 6  # in one turn or two, and not all nineteen
+        assert repr(busy).startswith("<Share ")
+        assert busy.now == poller.now
+        while len(order) < 38:  # and nothing that was left out is forgotten
+            await asyncio.sleep(0)
+        for near, far in pairs:
+            poller.forget(near.fileno())
+            near.close()
+            far.close()
+
+    run(act)

@@ -114,7 +114,34 @@ def test_a_project_asks_only_for_what_is_missing() -> None:
     wanted = project(allow=("a.com:443", "b.com"))
     assert [rule.pattern for rule in asks(wanted, compose(user=user(allow=("a.com",))))] == ["b.com"]
     assert asks(wanted, compose(user=user(default=Default.ALLOW))) == ()
+    assert asks(wanted, compose(user=user(allow=("*",)))) == ()
     assert len(asks(wanted, Policy())) == 2
+
+
+@pytest.mark.parametrize(
+    ("said_by_user", "wanted", "target"),
+    [
+        (user(allow=("*",), deny=("*.bad.com",)), project(allow=("x.bad.com",)), "x.bad.com:443"),
+        (user(default=Default.ALLOW, deny=("*.bad.com:443",)), project(allow=("x.bad.com",)), "x.bad.com:443"),
+        (user(allow=("*",)), project(allow=("localhost:5432",)), "localhost:5432"),
+        (user(default=Default.ALLOW), project(allow=("localhost:5432",)), "localhost:5432"),
+        (user(default=Default.OBSERVE), project(allow=("10.0.0.0/8",)), "10.0.0.5:80"),
+        (user(allow=("0.0.0.0/0",)), project(allow=("169.254.169.254",)), "169.254.169.254:80"),
+        (user(allow=("*",)), project(allow=("::1",)), "[::1]:80"),
+    ],
+)
+def test_whatever_an_approval_opens_is_asked_for(said_by_user: Statement, wanted: Statement, target: str) -> None:
+    before = compose(user=said_by_user, project=wanted)
+    assert not allows(before, target)
+    assert allows(compose(user=said_by_user, project=wanted, approved=True), target)
+    assert [rule.pattern for rule in asks(wanted, before)] == list(wanted.allow)
+
+
+def test_a_bypass_is_asked_for_where_the_host_is_allowed_already() -> None:
+    before = compose(user=user(allow=("*.a.com",)), project=project(bypass=("x.a.com",)))
+    assert [rule.pattern for rule in asks(project(bypass=("x.a.com",)), before)] == ["x.a.com"]
+    before = compose(user=user(bypass=("x.a.com",)))
+    assert asks(project(bypass=("x.a.com",)), before) == ()
 
 
 def test_a_user_who_denied_it_is_not_overruled_by_an_approved_project() -> None:

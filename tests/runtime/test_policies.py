@@ -73,6 +73,24 @@ def test_the_organisations_file_is_a_ceiling(ground: Path, policies: Policies) -
     assert (verdict.rule.source, verdict.rule.detail) == ("organisation", str(ground / "org.toml"))
 
 
+@pytest.mark.parametrize("broken", ["org.toml", "user.toml"])
+def test_what_a_broken_file_denied_is_not_guessed_by_a_new_daemon(ground: Path, broken: str) -> None:
+    file = ground / broken
+    file.write_text('default = "allow"\ndeny = ["bad.example"]')
+    made = Policies(str(ground / "org.toml"), str(ground / "user.toml"), Approvals(str(ground / "approvals.json")))
+    assert allows(made, flags(default="allow"), "good.example")
+    made.close()
+    file.write_text('deny = ["bad.example"')
+    made = Policies(str(ground / "org.toml"), str(ground / "user.toml"), Approvals(str(ground / "approvals.json")))
+    for host in ("bad.example", "good.example"):
+        assert not allows(made, flags(default="allow"), host)
+    file.write_text('default = "allow"\ndeny = ["bad.example"]')
+    assert made.reload()
+    assert allows(made, flags(default="allow"), "good.example")
+    assert not allows(made, flags(default="allow"), "bad.example")
+    made.close()
+
+
 @pytest.mark.parametrize(
     ("network", "word"),
     [
@@ -209,7 +227,7 @@ def test_an_approval_is_for_one_content_in_one_place(ground: Path, policies: Pol
     text = '[network]\nallow = ["p.example"]'
     for directory in (ground / "project", other):
         (directory / "paddock.toml").write_text(text)
-    policies.approve(Network(), place)
+    policies.approve(policies.take_project(Network(), place), place)
     assert policies.asks(policies.take_project(Network(), place), place) == ()
     assert policies.asks(policies.take_project(Network(), str(other)), str(other)) == ("p.example",)
     (ground / "project/paddock.toml").write_text('# the same, laid out otherwise\n[network]\nallow = [\n"p.example"]')
@@ -231,8 +249,19 @@ def test_a_box_is_not_rid_of_its_narrowing_by_writing_another_file(ground: Path,
     assert kept == network
     assert not allows(policies, kept, "a.example", place)
     assert policies.info("box", kept, place).sources[2].state == "changed"
-    changed, _ = policies.approve(kept, place)
+    newer = policies.newer(kept, place)
+    assert newer is not None
+    content, wanted = newer
+    assert wanted == ("a.example (no longer denied)",)
+    again, _ = policies.approve(kept, place)  # without a digest it is the one that the box goes by
+    assert not allows(policies, again, "a.example", place)
+    with pytest.raises(UserError) as caught:
+        policies.approve(kept, place, "0" * 16)
+    assert caught.value.code == "changed"
+    changed, asked = policies.approve(kept, place, content[:16])
+    assert asked == wanted
     assert allows(policies, changed, "a.example", place)
+    assert policies.newer(changed, place) is None
 
 
 @pytest.mark.parametrize("text", ["", "# nothing", "[network]"])

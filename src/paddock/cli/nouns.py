@@ -151,7 +151,8 @@ def _approve(sub: Parser) -> None:
     )
     sub.description = (
         "Answer what `policy pending` lists. A connection is allowed once unless said\n"
-        "otherwise; --project accepts what the box's paddock.toml asks for, as it is now."
+        "otherwise; --project accepts what the box's paddock.toml asks for, as\n"
+        "listed: BOX for the file the box goes by, BOX@DIGEST for one written since."
     )
     sub.set_defaults(target=verbs.policy_approve)
     sub.add_argument("what", metavar="ASK|BOX")

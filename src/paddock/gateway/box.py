@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from paddock.policy import Host, Verdict
 
 log = logging.getLogger(__name__)
-_ACCEPTS: Final = 64  # at once, from one listener
+_ACCEPTS: Final = 16  # at once, from one listener
 _QUERIES: Final = 64
 _QUERY_BYTES: Final = 4096
 _SCARCE: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -67,6 +67,7 @@ class Box:
         self, world: World, net: BoxNet, judge: Judge, audit: Audit, denials: Denials, leaves: Leaves | None
     ) -> None:
         self.world = world
+        self.poller = world.poller.share()
         self.net = net
         self.judge = judge
         self._audit = audit
@@ -107,7 +108,7 @@ class Box:
         """Take the box's sockets through a new door; what came through an old one is dropped with the next."""
         if self._door is not None:
             self._door.close()
-        self._door = Door(self.world.poller, fd, self._sealed, self._door_lost)
+        self._door = Door(self.poller, fd, self._sealed, self._door_lost)
 
     def publish(self, listeners: Sequence[socket.socket], ports: Sequence[int]) -> None:
         """Serve listeners of the host for ports of the box, in place of those before."""
@@ -127,7 +128,7 @@ class Box:
         self._local.clear()
         self._tcp, self._udp = sockets.tcp, sockets.udp
         self._listen(sockets.tcp, lambda caller: intake.serve(self, caller))
-        self.world.poller.watch(sockets.udp.fileno(), READ, self._asked_for_names)
+        self.poller.watch(sockets.udp.fileno(), READ, self._asked_for_names)
         for listener in sockets.listeners:
             self._add_local(listener)
         self._reconcile()
@@ -145,11 +146,11 @@ class Box:
         listener.setblocking(False)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # whoever is accepted inherits it
         self._accepting[listener] = serve
-        self.world.poller.watch(listener.fileno(), READ, functools.partial(self._accept, listener))
+        self.poller.watch(listener.fileno(), READ, functools.partial(self._accept, listener))
 
     def _drop(self, sockets: list[socket.socket]) -> None:
         for sock in sockets:
-            self.world.poller.forget(sock.fileno())
+            self.poller.forget(sock.fileno())
             self._accepting.pop(sock, None)
             self._held.discard(sock)
             sock.close()
@@ -200,11 +201,11 @@ class Box:
             except OSError as error:
                 if error.errno in _SCARCE:
                     self._hold(listener)
-                    self.world.poller.loop.call_later(0.2, self._resume)
+                    self.poller.loop.call_later(0.2, self._resume)
                 return
             sock.setblocking(False)
             self._connections += 1
-            self.spawn(serve(Caller(self.world.poller, sock, self._context)), sock)
+            self.spawn(serve(Caller(self.poller, sock, self._context)), sock)
 
     def _has_room(self) -> bool:
         return (
@@ -215,13 +216,13 @@ class Box:
     def _hold(self, listener: socket.socket) -> None:
         if listener in self._accepting and listener not in self._held:
             self._held.add(listener)
-            self.world.poller.forget(listener.fileno())
+            self.poller.forget(listener.fileno())
 
     def _resume(self) -> None:
         if not self._held or self._closed or not self._has_room():
             return
         for listener in self._held:
-            self.world.poller.watch(listener.fileno(), READ, functools.partial(self._accept, listener))
+            self.poller.watch(listener.fileno(), READ, functools.partial(self._accept, listener))
         self._held.clear()
 
     def spawn(self, work: Coroutine[None, None, None], sock: socket.socket | None = None) -> None:
@@ -233,7 +234,7 @@ class Box:
             return
         if not self._intakes and not self._passages:
             self.world.busy += 1
-        task = self.world.poller.loop.create_task(self._bounded(work, sock), name=f"intake {self.net.id}")
+        task = self.poller.loop.create_task(self._bounded(work, sock), name=f"intake {self.net.id}")
         self._intakes[task] = sock
         task.add_done_callback(self._intake_done)
 
@@ -281,19 +282,19 @@ class Box:
 
     def answer(self, data: bytes, *, tcp: bool = False) -> bytes | None:
         """The answer to a question for a name; None when this box has asked too often."""
-        if not self._queries.take(self.world.poller.now):
+        if not self._queries.take(self.poller.now):
             return None
         self._asked += 1
         return self.lookup.answer(data, tcp=tcp)
 
     def name_denied_last(self) -> str:
         """The name that was denied last, if that was just now: a guess at who connects without saying a name."""
-        if self._last_denied is None or self.world.poller.now - self._last_denied[1] > _RECENT_S:
+        if self._last_denied is None or self.poller.now - self._last_denied[1] > _RECENT_S:
             return ""
         return self._last_denied[0]
 
     def _name_denied(self, host: Host) -> None:
-        now = self.world.poller.now
+        now = self.poller.now
         self._last_denied = host.text, now
         known = self._denied_names.get(host.text)
         if known is not None and now - known < _DENIED_NAME_S:
@@ -363,15 +364,19 @@ class Box:
 
     def _changed(self, grant: Grant) -> Verdict | None:
         """Why leave that was given a moment ago is no longer: the policy may have changed while we connected."""
-        if grant.generation == self.judge.generation or grant.once:
+        if grant.generation == self.judge.generation:
             return None
         verdict = self.judge.evaluator.decide(grant.host, grant.port)
-        return None if verdict.allowed else verdict
+        return None if verdict.allowed or (grant.once and verdict.rule is None) else verdict
 
     def relay(self, caller: Caller, grant: Grant, reached: Reached, decided: Decided) -> Passage:
-        """A passage that has not started: whoever asked for it does that, with what was read already."""
+        """A passage that has not started: whoever asked for it does that, with what was read already.
+
+        It has ended already when the policy changed since leave was given, and its client was waited for meanwhile.
+        """
         passage = Passage(
-            self.world,
+            self.poller,
+            self.world.pipes,
             (caller.sock, reached.sock),
             grant,
             decided,
@@ -382,6 +387,8 @@ class Box:
         if passage.address is not None:
             self.names.hold(passage.address)
         self._passages.add(passage)
+        if grant.generation != self.judge.generation and not passage.still_allowed(self.judge.evaluator):
+            passage.end("the policy changed")
         return passage
 
     def relay_inside(self, caller: Caller, inside: socket.socket, port: int) -> None:
@@ -404,13 +411,13 @@ class Box:
             passage.decided,
             sent_bytes=flow.outward.count,
             received_bytes=flow.inward.count,
-            duration_ms=int((self.world.poller.loop.time() - passage.started) * 1000),
+            duration_ms=int((self.poller.loop.time() - passage.started) * 1000),
             reason=passage.reason,
         )
         self._one_less()
 
     def _context(self, host: Host) -> ssl.SSLContext:
-        if self._leaves is None or not self._refusals.take(self.world.poller.now):
+        if self._leaves is None or not self._refusals.take(self.poller.now):
             raise Unavailable("no certificate", code="certificate")
         return self._leaves.context(host)
 
@@ -432,7 +439,7 @@ class Box:
 
     def sweep(self) -> None:
         """End what has been idle for too long."""
-        now = self.world.poller.loop.time()
+        now = self.poller.loop.time()
         for passage in list(self._passages):
             flow = passage.flow
             half = flow.outward.finished or flow.inward.finished

@@ -17,12 +17,15 @@ import logging
 import os
 import socket
 import struct
+import time
 from typing import TYPE_CHECKING, Final
 
 from paddock.gateway.poller import READ, WRITE
 from paddock.limits import (
     FLOW_CHUNK_BYTES,
+    FLOW_GATE_S,
     FLOW_GATED_BYTES,
+    FLOW_GATED_LEAST_BYTES,
     FLOW_HAND_BACK_S,
     FLOW_LARGE_PIPES_MAX,
     FLOW_PIPE_BYTES,
@@ -58,18 +61,26 @@ def reset(sock: socket.socket) -> None:
 class Direction:
     """Bytes on their way from one socket to the other."""
 
-    __slots__ = ("count", "ended", "finished", "gate", "pipe", "piped", "rest", "sink", "source")
+    __slots__ = ("count", "ended", "finished", "gate", "gated_bytes", "pipe", "piped", "rest", "sink", "source")
 
     def __init__(self, source: socket.socket, sink: socket.socket) -> None:
         self.source = source
         self.sink = sink
         self.gate: Gate | None = None
+        self.gated_bytes = FLOW_GATED_LEAST_BYTES  # that one read gives to the gate
         self.rest = b""  # read, and not yet taken by the sink
         self.pipe: tuple[int, int] | None = None
         self.piped = 0  # bytes in the pipe
         self.count = 0  # bytes the sink has taken
         self.ended = False  # the source will send no more
         self.finished = False  # and the sink has been told
+
+    def took(self, gate_s: float) -> None:
+        """How long the gate looked: of bytes that are slow to understand fewer are read at once."""
+        if gate_s > FLOW_GATE_S:
+            self.gated_bytes = max(self.gated_bytes // 2, FLOW_GATED_LEAST_BYTES)
+        elif gate_s < FLOW_GATE_S / 4:
+            self.gated_bytes = min(self.gated_bytes * 2, FLOW_GATED_BYTES)
 
     @property
     def blocked(self) -> bool:
@@ -251,7 +262,7 @@ class Flow:
             self._splice(direction)
             return
         try:
-            data = direction.source.recv(FLOW_CHUNK_BYTES if direction.gate is None else FLOW_GATED_BYTES)
+            data = direction.source.recv(FLOW_CHUNK_BYTES if direction.gate is None else direction.gated_bytes)
         except BlockingIOError:
             return
         self.active = self._poller.now
@@ -267,7 +278,9 @@ class Flow:
         if direction.gate is None:
             self._send(direction, data)
             return
+        began = time.monotonic()
         data = direction.gate(data)
+        direction.took(time.monotonic() - began)
         if data and not self.closed:
             self._send(direction, data)
         self._after_gate(direction)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from paddock.gateway.hello import Hello, HelloPeek, NeedMore, NotTls
 from paddock.gateway.poller import READ, WRITE
-from paddock.limits import FLOW_CHUNK_BYTES, INTAKE_STALL_S
+from paddock.limits import FLOW_GATED_LEAST_BYTES, INTAKE_STALL_S
 
 if TYPE_CHECKING:
     from paddock.gateway.poller import Poller
@@ -61,7 +61,7 @@ class Opening:
     async def read(self, timeout_s: float) -> bytes:
         """The next bytes, kept in `first` too; none at the end of the stream. Raises TimeoutError and OSError."""
         try:
-            data = self.sock.recv(FLOW_CHUNK_BYTES)
+            data = self.sock.recv(FLOW_GATED_LEAST_BYTES)
         except BlockingIOError:
             async with asyncio.timeout(timeout_s):
                 data = await self._wait()
@@ -72,7 +72,7 @@ class Opening:
         while True:
             await self.poller.ready(self.sock.fileno(), READ)
             try:
-                return self.sock.recv(FLOW_CHUNK_BYTES)
+                return self.sock.recv(FLOW_GATED_LEAST_BYTES)
             except BlockingIOError:
                 continue
 

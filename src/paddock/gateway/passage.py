@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from ipaddress import IPv4Address
 
+    from paddock.gateway.flow import Pipes
     from paddock.gateway.judging import Grant
+    from paddock.gateway.poller import Poller
     from paddock.gateway.records import Decided
-    from paddock.gateway.world import World
     from paddock.policy import Evaluator
 
 
@@ -25,7 +26,8 @@ class Passage:
 
     def __init__(
         self,
-        world: World,
+        poller: Poller,
+        pipes: Pipes,
         sockets: tuple[socket.socket, socket.socket],
         grant: Grant,
         decided: Decided,
@@ -38,10 +40,10 @@ class Passage:
         self.decided = decided
         self.direct = direct
         self.address = address
-        self.started = world.poller.now
+        self.started = poller.now
         self.reason = ""
         self._on_end = on_end
-        self.flow = Flow(world.poller, world.pipes, *sockets, self._ended)
+        self.flow = Flow(poller, pipes, *sockets, self._ended)
 
     def __repr__(self) -> str:
         return f"<Passage {self.grant.host.with_port(self.grant.port)} {self.flow!r}>"

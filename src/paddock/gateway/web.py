@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 PROTOCOL: Final = "http"
 _FORBIDDEN: Final = 403
+_PIECE_BYTES: Final = 1024
 
 
 class WebCaller(Caller):
@@ -63,6 +64,7 @@ class Session:
         self._only = grant
         self._connect = connect
         self._parser = RequestParser()
+        self._unread = b""  # came, and is parsed when what waits has gone
         self._waiting: deque[http1.Event | BadRequest] = deque()
         self._passage: Passage | None = None
         self._current: Head | None = None  # whose body is on its way
@@ -104,7 +106,19 @@ class Session:
     # -- what is sent on -----------------------------------------------------------------------------------------------
 
     def _feed(self, data: bytes) -> None:
-        self._take(self._parser.feed, data)
+        self._unread += data
+        self._parse()
+
+    def _parse(self) -> None:
+        """Not more than is needed for the next event: a parsed request is some twenty times as large as a small one."""
+        while self._unread and not self._waiting:
+            piece, self._unread = self._unread[:_PIECE_BYTES], self._unread[_PIECE_BYTES:]
+            self._take(self._parser.feed, piece)
+
+    def _rest(self) -> bytes:
+        """What followed when the connection left HTTP."""
+        rest, self._unread = self._parser.take_rest() + self._unread, b""
+        return rest
 
     def _take(self, events: Callable[..., list[http1.Event]], *args: bytes) -> None:
         try:
@@ -124,6 +138,7 @@ class Session:
                 break
             self._waiting.popleft()
             out.append(self._written(event))
+            self._parse()
         return b"".join(out)
 
     def _written(self, event: object) -> bytes:
@@ -189,7 +204,7 @@ class Session:
                 flow.inward.gate = None
                 if event.status == 101:
                     flow.outward.gate = None
-                    flow.send_on(self._parser.take_rest())
+                    flow.send_on(self._rest())
                 else:
                     self._take(self._parser.resume)
                     flow.send_on(self._drain())
@@ -249,7 +264,7 @@ class Session:
 
     async def _tunnel(self, head: Head) -> None:
         assert self._connect is not None
-        caller = ConnectCaller(self._caller.poller, self._caller.sock, self._caller.contexts, self._parser.take_rest())
+        caller = ConnectCaller(self._caller.poller, self._caller.sock, self._caller.contexts, self._rest())
         await self._connect(self._box, caller, head.host, self._target(head)[1])
 
 

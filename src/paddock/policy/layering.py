@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from paddock import limits
 from paddock.errors import UserError
 from paddock.policy import presets
-from paddock.policy.pattern import Pattern
+from paddock.policy.pattern import LOCALHOST, Pattern
 from paddock.policy.rules import Action, Default, Layer, OnDeny, Policy, Rule, Source
 
 if TYPE_CHECKING:
@@ -102,11 +102,29 @@ def compose(
 def asks(project: Statement, policy: Policy) -> tuple[Rule, ...]:
     """What `project` wants that `policy`, composed without its approval, does not give."""
     box = policy.layers[-1] if policy.layers else Layer(BOX)
-    if box.default is not Default.DENY:
-        return ()
-    given = [Pattern(rule.pattern) for rule in box.rules if rule.action is Action.ALLOW]
     wanted = [rule for rule in _expanded([project]) if rule.action is Action.ALLOW]
-    return tuple(rule for rule in wanted if not any(one.covers(Pattern(rule.pattern)) for one in given))
+    return tuple(rule for rule in wanted if not _is_given(rule, box))
+
+
+def _is_given(wanted: Rule, box: Layer) -> bool:
+    """Whether a box allows all of it already, so that nobody need hear of it; when in doubt it does not.
+
+    A rule for less is more specific and so is heard first: over denials around it, and as a bypass. What `*` and
+    a default do not open, the host's own ports and reserved addresses, is given only by a rule for just that.
+    """
+    pattern = Pattern(wanted.pattern)
+    rules = [(Pattern(rule.pattern), rule) for rule in box.rules]
+    if any(rule.action is Action.DENY and one.meets(pattern) for one, rule in rules):
+        return False
+    plain = pattern.network is None and pattern.name != LOCALHOST and not wanted.bypass
+    if plain and box.default is not Default.DENY:
+        return True
+    return any(
+        rule.action is Action.ALLOW
+        and (rule.bypass or not wanted.bypass)
+        and (one.covers(pattern) if plain else one.text == pattern.text)
+        for one, rule in rules
+    )
 
 
 def _layer(name: str, default: Default | None, statements: list[Statement]) -> Layer:

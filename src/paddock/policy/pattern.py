@@ -68,8 +68,14 @@ class Pattern:
 
     def covers(self, other: Pattern) -> bool:
         """Whether every host and port that `other` speaks of is spoken of here too."""
-        if self.port not in {0, other.port}:
-            return False
+        return self.port in {0, other.port} and self._spans(other)
+
+    def meets(self, other: Pattern) -> bool:
+        """Whether both speak of some host and port. Hosts of one hold those of the other, or they share none."""
+        return (0 in {self.port, other.port} or self.port == other.port) and (self._spans(other) or other._spans(self))
+
+    def _spans(self, other: Pattern) -> bool:
+        """As covers, whatever the ports."""
         if self.network is not None:
             return _contains(self.network, other.network)
         if not self.name:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from paddock.gateway.control import Hello, HostFacts
     from paddock.model import BoxId, Publish
     from paddock.paths import Paths
+    from paddock.policy import Policy
     from paddock.runtime.box import Box
     from paddock.runtime.policies import Policies
 
@@ -69,6 +70,7 @@ class Networks:
         self.recovered = asyncio.Event()  # the boxes of an earlier daemon are known
         self._changed = asyncio.Event()  # of the policy files
         self._added: dict[str, Gateway] = {}  # which gateway has a box
+        self._given: dict[str, Policy] = {}  # what it was told to hold a box to
         self._removed = 0
         self.attendance = Attendance(self.supervisor)
         self.editing = asyncio.Lock()  # of the user's policy file
@@ -125,7 +127,24 @@ class Networks:
                     _undo(making)
                     await _drop(gateway, box.row.id)
         self._added[box.row.id] = gateway
+        await self._catch_up(box, gateway)
         return making.result()
+
+    async def _catch_up(self, box: Box, gateway: Gateway) -> None:
+        """Whoever changed a policy meanwhile told only boxes that ran: at the return nothing is older than now."""
+        while (policy := self.policies.of(*of_box(box))) != self._given.get(box.row.id):
+            try:
+                await self._give(box, gateway, policy)
+            except PaddockError as error:
+                log.warning("the network of %s stays closed: %s", box.name, error)
+                await _drop(gateway, box.row.id)
+                return
+
+    async def _give(self, box: Box, gateway: Gateway, policy: Policy) -> int:
+        self._given.pop(box.row.id, None)
+        closed = await gateway.set_policy(box.row.id, policy)
+        self._given[box.row.id] = policy
+        return closed
 
     def held(self, box: Box) -> bool:
         """Whether the gateway that serves has this box; asked once it counts as running, for another may have come."""
@@ -142,6 +161,7 @@ class Networks:
             denials = audit.open_log(denials_path(box), 0o644)
             stack.callback(os.close, denials)
             listeners = [stack.enter_context(_listener(published)) for published in box.row.spec.network.publish]
+            policy = self.policies.of(*of_box(box))
             await gateway.add(
                 BoxNet(
                     id=box.row.id,
@@ -150,16 +170,18 @@ class Networks:
                     publish=tuple(published.box_port for published in box.row.spec.network.publish),
                 ),
                 door=door,
-                policy=self.policies.of(*of_box(box)),
+                policy=policy,
                 audit=halves,
                 denials=denials,
                 authority=_authority(box),
                 listeners=[listener.fileno() for listener in listeners],
             )
+            self._given[box.row.id] = policy
 
     async def left(self, box: Box) -> None:
         """A box ended: its connections and its ports go with it."""
         self._added.pop(box.row.id, None)
+        self._given.pop(box.row.id, None)
         if gateway := self.supervisor.gateway:
             try:
                 await asyncio.wait_for(_drop(gateway, box.row.id), _DROP_S)
@@ -188,6 +210,13 @@ class Networks:
         while fresh := [box for box_id, box in self._running().items() if box_id not in seen]:
             seen |= {box.row.id for box in fresh}
             await asyncio.gather(*(self._take(box, gateway, hello, limit) for box in fresh))
+        while late := [box for box in self._running().values() if self._is_behind(box, gateway)]:
+            await asyncio.gather(*(self._catch_up(box, gateway) for box in late))
+
+    def _is_behind(self, box: Box, gateway: Gateway) -> bool:
+        if self._added.get(box.row.id) is not gateway or box.row.id not in self._given:
+            return False  # it is closed
+        return self._given[box.row.id] != self.policies.of(*of_box(box))
 
     def _running(self) -> dict[BoxId, Box]:
         return {box_id: box for box_id, box in self._boxes.items() if box.handle is not None}
@@ -196,7 +225,7 @@ class Networks:
         async with limit:
             try:
                 if box.row.id in hello.boxes:
-                    await gateway.set_policy(box.row.id, self.policies.of(*of_box(box)))
+                    await self._give(box, gateway, self.policies.of(*of_box(box)))
                     self._added[box.row.id] = gateway
                 else:
                     await self.seal_again(box, gateway)
@@ -204,6 +233,7 @@ class Networks:
                 if gateway.ended:
                     raise
                 log.warning("the network of %s stays closed: %s", box.name, error)
+                await _drop(gateway, box.row.id)  # one that was taken over would go on by an older policy
 
     async def seal_again(self, box: Box, gateway: Gateway | None = None) -> None:
         """Give a running box to a gateway that does not have it, by a new door."""
@@ -222,7 +252,7 @@ class Networks:
         gateway = self.supervisor.gateway
         if box.handle is None or gateway is None:
             return 0  # a box that starts, or a gateway that comes up, gets the policy of then
-        return await gateway.set_policy(box.row.id, self.policies.of(*of_box(box)))
+        return await self._give(box, gateway, self.policies.of(*of_box(box)))
 
     async def push_all(self) -> None:
         for box in list(self._boxes.values()):

@@ -20,8 +20,10 @@ from paddock.policy import (
     Action,
     Default,
     Evaluator,
+    Layer,
     OnDeny,
     Pattern,
+    Policy,
     Source,
     SourceKind,
     explain,
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from paddock.model import Network
-    from paddock.policy import Address, Policy, Rule, Verdict
+    from paddock.policy import Address, Rule, Verdict
     from paddock.runtime.approvals import Approvals
     from paddock.runtime.box import Box
 
@@ -57,6 +59,7 @@ class PolicyFile:
         self._kind = kind
         self.good: Statement | None = None
         self.problem: UserError | None = None
+        self.is_known = False  # read or found missing at least once, so that `good` is what it said last
         self.reload()
 
     def __repr__(self) -> str:
@@ -67,6 +70,7 @@ class PolicyFile:
             text = self.text()
             self.good = files.parse_policy_toml(text, self.path, self._kind) if text is not None else None
             self.problem = None
+            self.is_known = True
         except UserError as error:
             self.problem = error
             log.warning("%s stays as it was: %s", self.path, error)
@@ -162,6 +166,8 @@ class Policies:
         return made
 
     def _compose(self, network: Network, workspace: str, *, approved: bool = True) -> Policy:
+        if not (self.organisation.is_known and self.user.is_known):
+            return Policy(layers=(Layer(layering.BOX),))  # a new daemon and a broken file: nobody knows what it denied
         asking = parse_project(network.project, workspace)
         return layering.compose(
             organisation=self.organisation.good,
@@ -195,17 +201,48 @@ class Policies:
         asking = parse_project(network.project, workspace)
         if asking is None or self._is_approved(asking, workspace):
             return ()
-        return tuple(rule.pattern for rule in layering.asks(asking, self._compose(network, workspace, approved=False)))
+        asked = layering.asks(asking, self._compose(network, workspace, approved=False))
+        return tuple(f"{rule.pattern} (bypass)" if rule.bypass else rule.pattern for rule in asked)
 
-    def approve(self, network: Network, workspace: str) -> tuple[Network, tuple[str, ...]]:
-        """Approve the project file as it is on disk now; returns the network that goes by it, and what it asked for."""
-        text = _project_text(workspace)
+    def newer(self, network: Network, workspace: str) -> tuple[str, tuple[str, ...]] | None:
+        """The project file on disk, when it is not the one the box goes by and wants more: its digest and what."""
+        try:
+            text = _project_text(workspace)
+        except UserError:
+            return None
         asking = parse_project(text, workspace)
+        if asking is None or text == network.project or self._is_approved(asking, workspace):
+            return None
+        wanted = self._wanted(replace(network, project=text), workspace, parse_project(network.project, workspace))
+        return (files.digest(asking), wanted) if wanted else None
+
+    def _wanted(self, network: Network, workspace: str, before: Statement | None) -> tuple[str, ...]:
+        """What is asked for, and what the file before it denied and this one does not."""
+        asking = parse_project(network.project, workspace)
+        assert asking is not None
+        wanted = self.asks(network, workspace)
+        if before is not None:
+            wanted += tuple(f"{text} (no longer denied)" for text in before.deny if text not in asking.deny)
+            if before.default is Default.DENY and asking.default is not Default.DENY:
+                wanted += ("no denial by default",)
+        return wanted
+
+    def approve(self, network: Network, workspace: str, content: str = "") -> tuple[Network, tuple[str, ...]]:
+        """Approve the project file that a box goes by, or the one on disk whose digest begins with `content`.
+
+        TRUST: a box may write the file at any time, so what is approved is what someone was shown, or nothing. Returns
+        the network that goes by it, and what it asked for.
+        """
+        text = _project_text(workspace) if content else network.project
+        asking = parse_project(text, workspace)
+        hint = "`paddock policy pending` lists what waits"
         if asking is None:
-            hint = "`paddock policy pending` lists what waits"
             raise UserError(f"{workspace}/{project.FILE} asks for nothing", hint=hint, code="no-project")
+        if not files.digest(asking).startswith(content):
+            what = "is not what it was when it was listed"
+            raise UserError(f"{workspace}/{project.FILE} {what}", hint=hint, code="changed")
         changed = replace(network, project=text)
-        asked = self.asks(changed, workspace)
+        asked = self._wanted(changed, workspace, parse_project(network.project, workspace))
         self.approvals.add(workspace, files.digest(asking))
         self._made.clear()
         return changed, asked

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     Layout = Literal["paddock", "docker", "agent-sandbox"]
 
 T = TypeVar("T")
+_CONTENT, _DIGEST_CHARS = "@", 16
 
 
 def networks(runtime: Runtime) -> Networks:
@@ -160,6 +161,10 @@ async def pending(runtime: Runtime) -> list[PendingInfo]:
     for box in runtime.boxes.values():
         if asked := network.policies.asks(*of_box(box)):
             waiting.append(PendingInfo(id=box.name, box=box.name, kind="project", asks=asked))
+        if newer := network.policies.newer(*of_box(box)):
+            content, asked = newer
+            name = f"{box.name}{_CONTENT}{content[:_DIGEST_CHARS]}"
+            waiting.append(PendingInfo(id=name, box=box.name, kind="project", asks=asked))
     return waiting
 
 
@@ -184,12 +189,15 @@ async def answer(runtime: Runtime, ask: str, decision: Answer) -> None:
 
 
 async def approve(runtime: Runtime, name: str) -> list[str]:
-    """Accept what a box's project file asks for, as it is now."""
+    """Accept what a box's project file asks for: the one it goes by, or as BOX@DIGEST the one `pending` listed so."""
+    name, marked, content = name.partition(_CONTENT)
+    if marked and len(content) < _DIGEST_CHARS:
+        raise UserError("this does not say which project file", hint="see `paddock policy pending`", code="changed")
     box = runtime.find(name)
     asked: list[str] = []
 
     def take(network: Network) -> Network:
-        changed, patterns = networks(runtime).policies.approve(network, box.row.spec.workspace)
+        changed, patterns = networks(runtime).policies.approve(network, box.row.spec.workspace, content)
         asked.extend(patterns)
         return changed
 

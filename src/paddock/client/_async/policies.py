@@ -60,7 +60,7 @@ class AsyncPolicies:
         await self._daemon.call("policy_answer", ask=ask, decision=decision)
 
     async def approve(self, box: str) -> list[str]:
-        """Accept what the box's project file asks for, as it is now; returns that."""
+        """Accept what the project file asks for, by the id `pending` lists it under; returns that."""
         return [str(pattern) for pattern in expect_list(await self._daemon.call("policy_approve", box=box))]
 
     async def export(self, box: str = "", layout: str = "paddock") -> tuple[str, list[str]]:

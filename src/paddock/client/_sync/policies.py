@@ -60,7 +60,7 @@ class Policies:
         self._daemon.call("policy_answer", ask=ask, decision=decision)
 
     def approve(self, box: str) -> list[str]:
-        """Accept what the box's project file asks for, as it is now; returns that."""
+        """Accept what the project file asks for, by the id `pending` lists it under; returns that."""
         return [str(pattern) for pattern in expect_list(self._daemon.call("policy_approve", box=box))]
 
     def export(self, box: str = "", layout: str = "paddock") -> tuple[str, list[str]]:
@@ -70,6 +70,4 @@ class Policies:
 
     def logs(self, box: str = "") -> list[NetworkLog]:
         """The files with every decision about a box, or about all; `paddock.gateway.audit` reads them."""
-        return [
-            codec.from_wire(NetworkLog, row) for row in expect_list(self._daemon.call("network_logs", box=box))
-        ]
+        return [codec.from_wire(NetworkLog, row) for row in expect_list(self._daemon.call("network_logs", box=box))]
