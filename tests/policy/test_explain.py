@@ -24,6 +24,7 @@ def test_a_refusal_says_what_why_which_rule_and_what_to_do() -> None:
         "why: api.example.com:443 is denied by rule *.example.com (user /home/me/policy.toml)",
         "rule: deny *.example.com (user /home/me/policy.toml)",
         "to allow it, run outside the box: paddock policy allow --box shell-app api.example.com:443",
+        "or start a box with it: paddock run --allow-host api.example.com:443 ...",
     ]
 
 

@@ -46,7 +46,7 @@ def _print_table(found: list[Record], limit: int | None) -> None:
             each.last[:19].replace("T", " "),
             each.box,
             each.decision.value,
-            f"{_host(each.host)}:{each.port}",
+            _target(each.host, each.port),
             each.protocol,
             str(each.count),
             f"{text.size(each.sent_bytes)}/{text.size(each.received_bytes)}",
@@ -94,15 +94,19 @@ def _line(record: Record) -> str:
     match record.event:
         case Event.DECISION:
             why = f" by {record.rule}" if record.rule else f": {record.reason}"
-            return f"{head} {record.decision.value} {_host(record.host)}:{record.port} ({record.protocol}){why}"
+            return f"{head} {record.decision.value} {_target(record.host, record.port)} ({record.protocol}){why}"
         case Event.END:
             amount = f"{text.size(record.sent_bytes)} out, {text.size(record.received_bytes)} in"
             spent = text.duration(record.duration_ms / 1000)
-            return f"{head} end {_host(record.host)}:{record.port} ({record.protocol}): {amount}, {spent}"
+            return f"{head} end {_target(record.host, record.port)} ({record.protocol}): {amount}, {spent}"
         case Event.POLICY:
             return f"{head} policy changed: {record.reason}; {record.count} connections closed"
         case Event.LOST:
             return f"{head} {record.count} records were lost for want of room on the disk"
+
+
+def _target(host: str, port: int) -> str:
+    return f"{_host(host)}:{port}" if port else _host(host)  # a name that was only asked for has no port
 
 
 def _host(host: str) -> str:

@@ -26,6 +26,8 @@ def refusal(verdict: Verdict, host_text: str, port: int, box: str) -> str:
         lines.append("this machine's administrator decides about it: /etc/paddock/policy.toml")
     elif command := allow_command(host_text, port, box, verdict):
         lines.append(f"to allow it, run outside the box: {command}")
+        pattern = shlex.quote(allow_pattern(host_text, port, verdict))
+        lines.append(f"or start a box with it: paddock run --allow-host {pattern} ...")
     else:
         lines.append("no rule can allow it")
     return "\n".join(lines) + "\n"
