@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock import limits
+from paddock.policy import OnDeny
 from tests.support.origins_plain import echo
 from tests.support.scene import Scene, connect, lookup, play, policy
 
@@ -174,5 +175,26 @@ def test_a_name_with_many_dead_addresses_does_not_take_a_descriptor_for_each() -
             os.write(done, b"x")
             assert going() == count
             assert 2 * count <= most <= 3 * count + 4
+
+    play(act)
+
+
+def test_questions_of_one_box_do_not_hide_those_of_another() -> None:
+    def ask(count: int) -> int:
+        for number in range(count):
+            with socket.create_connection((limits.GATEWAY_ADDRESS, limits.PROXY_PORT), 10) as sock:
+                name = f"n{number}.test:443"
+                sock.sendall(f"CONNECT {name} HTTP/1.1\r\nHost: {name}\r\n\r\n".encode())
+                assert b"403" in sock.recv(4096)
+        return count
+
+    def act(scene: Scene) -> None:
+        boxes = [scene.box(policy(on_deny=OnDeny.ASK)) for _ in range(4)]
+        for box in boxes[:-1]:
+            assert box.inside(lambda: ask(limits.ASKS_PER_BOX)) == limits.ASKS_PER_BOX
+        assert boxes[-1].inside(lambda: ask(2)) == 2
+        asked = [pending.box for pending in scene.run(scene.gateway.pending())]
+        assert len(asked) == 128  # the list is full
+        assert asked.count(boxes[-1].name) == 2
 
     play(act)
