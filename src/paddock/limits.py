@@ -29,6 +29,7 @@ RESOLVE_CACHE_ENTRIES = 4096
 RESOLVE_ADDRESSES_MAX = 32  # of one name
 RESOLVE_LOOKUPS_MAX = 512  # under way at once, for all boxes
 DIAL_TIMEOUT_S = 10.0
+DIAL_ATTEMPTS_MAX = 2  # at once for one connection: a name may have many addresses, and a box may have made the name
 DIAL_STAGGER_S = 0.25  # before the next address is tried beside the last (RFC 8305)
 UPSTREAM_TIMEOUT_S = 15.0  # for the user's own proxy to make a connection
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock import limits
+from paddock.policy import OnDeny
 from tests.support.origins_plain import echo
 from tests.support.scene import Scene, connect, lookup, play, policy
 
@@ -134,5 +135,66 @@ def test_requests_that_wait_for_another_server_are_not_kept_parsed() -> None:
         os.write(done, b"x")
         going()
         assert grown < CONNECTIONS * 128 * limits.KIB
+
+    play(act)
+
+
+def test_a_name_with_many_dead_addresses_does_not_take_a_descriptor_for_each() -> None:
+    addresses = tuple(f"127.0.1.{last}" for last in range(1, 17))
+    count = 20
+
+    def descriptors(scene: Scene) -> int:
+        return len(os.listdir(f"/proc/{scene.gateway.pid}/fd"))
+
+    def try_all(done: int) -> int:
+        socks = [connect(f"n{number}.a.test", 2222) for number in range(count)]
+        os.read(done, 1)
+        return len(socks)
+
+    def act(scene: Scene) -> None:
+        with contextlib.ExitStack() as dead:  # nobody accepts there, and their queues are full
+            for address in addresses:
+                listener = dead.enter_context(socket.socket())
+                listener.bind((address, 2222))
+                listener.listen(0)
+                for _ in range(2):
+                    waiting = dead.enter_context(socket.socket())
+                    waiting.setblocking(False)
+                    waiting.connect_ex((address, 2222))
+            scene.hosts |= {f"n{number}.a.test": addresses for number in range(count)}
+            scene.know()
+            box = scene.box(policy("*.a.test"))
+            before = descriptors(scene)
+            waiting_for, done = os.pipe()
+            going = box.begin(lambda: try_all(waiting_for))
+            end = time.monotonic() + 2.0
+            most = 0
+            while time.monotonic() < end:
+                most = max(most, descriptors(scene) - before)
+                time.sleep(0.05)
+            os.write(done, b"x")
+            assert going() == count
+            assert 2 * count <= most <= 3 * count + 4
+
+    play(act)
+
+
+def test_questions_of_one_box_do_not_hide_those_of_another() -> None:
+    def ask(count: int) -> int:
+        for number in range(count):
+            with socket.create_connection((limits.GATEWAY_ADDRESS, limits.PROXY_PORT), 10) as sock:
+                name = f"n{number}.test:443"
+                sock.sendall(f"CONNECT {name} HTTP/1.1\r\nHost: {name}\r\n\r\n".encode())
+                assert b"403" in sock.recv(4096)
+        return count
+
+    def act(scene: Scene) -> None:
+        boxes = [scene.box(policy(on_deny=OnDeny.ASK)) for _ in range(4)]
+        for box in boxes[:-1]:
+            assert box.inside(lambda: ask(limits.ASKS_PER_BOX)) == limits.ASKS_PER_BOX
+        assert boxes[-1].inside(lambda: ask(2)) == 2
+        asked = [pending.box for pending in scene.run(scene.gateway.pending())]
+        assert len(asked) == 128  # the list is full
+        assert asked.count(boxes[-1].name) == 2
 
     play(act)

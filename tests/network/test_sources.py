@@ -21,6 +21,17 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.box
 
+# Connects again and again, and writes down when that goes anywhere.
+TRYING = """
+import socket, time
+with open("seen", "a", buffering=1) as seen:
+    while True:
+        with socket.create_connection(("gateway.paddock", 3128), 10) as sock:
+            sock.sendall(b"CONNECT allowed.example:80 HTTP/1.1\\r\\nHost: allowed.example:80\\r\\n\\r\\n")
+            seen.write("reached\\n" if b" 200 " in sock.recv(4096) else "refused\\n")
+        time.sleep(0.002)
+"""
+
 
 @pytest.fixture
 def own(tmp_path: Path, internet: Internet) -> Iterator[Online]:
@@ -112,3 +123,26 @@ def test_a_box_that_was_starting_while_the_policy_changed_goes_by_the_new_one(ow
         os.kill(gateway, signal.SIGCONT)
     assert fetches(own, "second", "allowed.example")
     until(lambda: not fetches(own, "second", "other.example"), "the new policy is in force", 3.0)
+
+
+def test_a_file_that_is_being_rewritten_denies_meanwhile(own: Online) -> None:
+    """Editors move the old file away, or empty it, before they write the new one."""
+    file = own.home / "config/policy.toml"
+    file.parent.mkdir()
+    file.write_text('deny = ["allowed.example"]\n')
+    assert own.cli("create", "--policy", "allow", "kept", ".").returncode == 0
+    assert own.cli("exec", "-d", "kept", "/usr/bin/python3", "-c", TRYING).returncode == 0
+    seen = own.workspace / "seen"
+    until(lambda: seen.exists() and b"refused" in seen.read_bytes(), "it tries")
+    for number in range(20):
+        if number % 2:
+            file.unlink()
+        else:
+            file.write_text("")
+        os.utime(file.parent)  # whatever else happens there: it is looked at
+        time.sleep(0.02)
+        file.write_text('deny = ["allowed.example"]\n')
+        time.sleep(0.05)
+    assert b"reached" not in seen.read_bytes()
+    file.unlink()
+    until(lambda: b"reached" in seen.read_bytes(), "a file that is gone is gone", 2.0)

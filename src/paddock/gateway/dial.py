@@ -14,7 +14,7 @@ import socket
 from typing import TYPE_CHECKING, Final
 
 from paddock.errors import Unavailable
-from paddock.limits import DIAL_STAGGER_S, DIAL_TIMEOUT_S
+from paddock.limits import DIAL_ATTEMPTS_MAX, DIAL_STAGGER_S, DIAL_TIMEOUT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -126,7 +126,7 @@ class _Race:
     def __init__(self, targets: list[tuple[Address, int]]) -> None:
         self._targets = _interleaved(targets)
         self._loop = asyncio.get_running_loop()
-        self._running: set[socket.socket] = set()
+        self._running: dict[socket.socket, None] = {}  # the oldest first
         self._done: asyncio.Future[socket.socket] = self._loop.create_future()
         self._timer: asyncio.TimerHandle | None = None
         self._handed_out = False
@@ -160,6 +160,8 @@ class _Race:
             self._timer.cancel()
             self._timer = None
         while self._targets and not self._done.done():
+            if len(self._running) >= DIAL_ATTEMPTS_MAX:
+                self._give_up(next(iter(self._running)))
             address, port = self._targets.pop(0)
             if self._start(address, port):
                 if self._targets and not self._done.done():
@@ -182,20 +184,25 @@ class _Race:
             sock.close()
             self._error = OSError(code, os.strerror(code))
             return False
-        self._running.add(sock)
+        self._running[sock] = None
         self._loop.add_writer(sock.fileno(), self._writable, sock)  # by number: asyncio would write out the socket
         return True
 
     def _writable(self, sock: socket.socket) -> None:
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         self._loop.remove_writer(sock.fileno())
-        self._running.discard(sock)
+        del self._running[sock]
         if code == 0:
             self._won(sock)
             return
         sock.close()
         self._error = OSError(code, os.strerror(code))
         self._next()
+
+    def _give_up(self, sock: socket.socket) -> None:
+        self._loop.remove_writer(sock.fileno())
+        del self._running[sock]
+        sock.close()
 
     def _won(self, sock: socket.socket) -> None:
         if self._done.done():

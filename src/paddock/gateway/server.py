@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 import socket
@@ -222,24 +223,25 @@ class Server:
         return {}
 
     def _pending(self, _body: Json, _fds: list[int]) -> Json:
+        """The oldest of each box first, then the next of each: no box's questions hide those of another."""
         now = time.time()
-        asks = []
-        for name, box in self._boxes.items():
-            for pending in box.judge.pending():
-                asks.append(
-                    codec.to_wire(
-                        PendingAsk(
-                            ask=pending.ask,
-                            box=name,
-                            host=pending.host,
-                            port=pending.port,
-                            protocol=pending.protocol,
-                            time=datetime.fromtimestamp(now - pending.age_s, UTC).isoformat(timespec="milliseconds"),
-                            held=pending.waiting > 0,
-                        )
-                    )
+        asked = [[(name, pending) for pending in box.judge.pending()] for name, box in self._boxes.items()]
+        turns = itertools.chain.from_iterable(itertools.zip_longest(*filter(None, asked)))
+        asks = [
+            codec.to_wire(
+                PendingAsk(
+                    ask=pending.ask,
+                    box=name,
+                    host=pending.host,
+                    port=pending.port,
+                    protocol=pending.protocol,
+                    time=datetime.fromtimestamp(now - pending.age_s, UTC).isoformat(timespec="milliseconds"),
+                    held=pending.waiting > 0,
                 )
-        return {"asks": asks[:_ASKS_SHOWN]}
+            )
+            for name, pending in itertools.islice(filter(None, turns), _ASKS_SHOWN)
+        ]
+        return {"asks": asks}
 
     def _answer(self, body: Json, _fds: list[int]) -> Json:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from paddock.errors import UserError
 from paddock.gateway import web
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from paddock.gateway.box import Box
     from paddock.gateway.caller import Caller
     from paddock.gateway.passage import Passage
+
+_LINE_END: Final = b"\r\n"
+_TLS_MAJOR: Final = b"\x03"
 
 
 def tls_problem(found: Hello | NotTls, host: Host, *, strict: bool) -> Verdict | None:
@@ -47,6 +50,10 @@ class Sniffer:
         return f"<Sniffer {len(self._held)} bytes, {self._passage!r}>"
 
     def gate(self, data: bytes) -> bytes:
+        if data and not self._held and data[0] in _LINE_END:
+            # Servers ignore empty lines before a request (RFC 9112 §2.2): they go on, and decide nothing.
+            rest = data.lstrip(_LINE_END)
+            return data[: len(data) - len(rest)] + (self.gate(rest) if rest else b"")
         self._held += data
         kind = kind_of(self._held)
         if kind is Kind.TLS:
@@ -72,6 +79,8 @@ class Sniffer:
         if isinstance(found, NeedMore):
             return b"" if data else self._pass()
         problem = tls_problem(found, self._passage.grant.host, strict=False)
+        if isinstance(found, NotTls) and self._held[1:2] == _TLS_MAJOR:  # a server may well understand it
+            problem = _no(f"TLS whose server name cannot be compared: {found.reason}")
         if problem is None:
             return self._pass()
         self._caller.first = self._held

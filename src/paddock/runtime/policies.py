@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from dataclasses import replace
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _CACHED = 128  # boxes made alike share a policy and its index
+REWRITTEN_S = 0.1  # how long a file that has gone may take to come back
 _LOOK_EVERY_S = 2.0  # where inotify does not speak
 _HTTPS = 443
 PRESET = "preset:"
@@ -59,6 +61,7 @@ class PolicyFile:
         self._kind = kind
         self.good: Statement | None = None
         self.problem: UserError | None = None
+        self._gone_at: float | None = None
         self.is_known = False  # read or found missing at least once, so that `good` is what it said last
         self.reload()
 
@@ -68,12 +71,28 @@ class PolicyFile:
     def reload(self) -> None:
         try:
             text = self.text()
+            if not text and self._is_just_gone():
+                return
+            self._gone_at = None
             self.good = files.parse_policy_toml(text, self.path, self._kind) if text is not None else None
             self.problem = None
             self.is_known = True
         except UserError as error:
             self.problem = error
             log.warning("%s stays as it was: %s", self.path, error)
+
+    @property
+    def is_leaving(self) -> bool:
+        """It is gone or empty, and may be written in a moment: to be looked at again soon."""
+        return self._gone_at is not None
+
+    def _is_just_gone(self) -> bool:
+        """Editors take a file away, or empty it, before they write it anew: for that moment it says what it said."""
+        if self.good is None:
+            return False
+        now = time.monotonic()
+        self._gone_at = now if self._gone_at is None else self._gone_at
+        return now - self._gone_at < REWRITTEN_S
 
     def text(self) -> str | None:
         """None when there is no file."""
@@ -120,22 +139,25 @@ class Policies:
     async def changes(self) -> AsyncIterator[None]:
         """Yields after the files were read again; for ever."""
         while True:
-            heard = await happened(self._watched, _LOOK_EVERY_S)
+            leaving = self.organisation.is_leaving or self.user.is_leaving
+            heard = await happened(self._watched, REWRITTEN_S + 0.01 if leaving else _LOOK_EVERY_S)
             if self.reload() if heard else self._look():
                 yield
 
     def reload(self) -> bool:
         """Read what changed; says whether anything did."""
-        return False if self._watched.is_quiet() else self._look()
+        leaving = self.organisation.is_leaving or self.user.is_leaving
+        return False if self._watched.is_quiet() and not leaving else self._look()
 
     def _look(self) -> bool:
         changed = self._watched.changed()
-        for file in (self.organisation, self.user):
-            if file.path in changed:
-                file.reload()
-        if changed:
+        looked = [file for file in (self.organisation, self.user) if file.path in changed or file.is_leaving]
+        for file in looked:
+            file.reload()
+        read = [file for file in looked if not file.is_leaving]
+        if read:
             self._made.clear()
-        return bool(changed)
+        return bool(read)
 
     def set_own_addresses(self, addresses: tuple[str, ...]) -> None:
         """The host's own, as the gateway is told them: `policy check` decides as it does."""
