@@ -70,4 +70,6 @@ class Policies:
 
     def logs(self, box: str = "") -> list[NetworkLog]:
         """The files with every decision about a box, or about all; `paddock.gateway.audit` reads them."""
-        return [codec.from_wire(NetworkLog, row) for row in expect_list(self._daemon.call("network_logs", box=box))]
+        return [
+            codec.from_wire(NetworkLog, row) for row in expect_list(self._daemon.call("network_logs", box=box))
+        ]
