@@ -159,8 +159,9 @@ print("asked")
 """
     assert inside(online, code, *ALLOWED) == "asked\n"  # each gets the refusal address
     assert online.internet.queries()[before:] == []
-    inside(online, "print(talk('allowed.example', 80, get('allowed.example')))", *ALLOWED)
-    assert set(online.internet.queries()[before:]) == {"allowed.example"}  # the oracle: what is allowed is asked for
+    online.internet.name("fresh.example", [PUBLIC])  # one that nobody has asked for before
+    inside(online, "print(talk('fresh.example', 80, get('fresh.example')))", "--allow-host", "fresh.example")
+    assert set(online.internet.queries()[before:]) == {"fresh.example"}  # the oracle: what is allowed is asked for
 
 
 def test_under_an_allowed_zone_names_are_only_resolved_when_they_are_dialled(online: Online) -> None:
