@@ -116,11 +116,6 @@ FLOW_PIPE_BYTES = 1 * MIB  # with a quarter of it bulk is a fifth slower
 FLOW_LARGE_PIPES_MAX = 32  # so large; the kernel lets an ordinary user have 64 MiB of pipes, and theirs is not all ours
 FLOW_PIPES_MAX = 256  # of all flows; the others are copied
 FLOW_TURN_BYTES = 4 * MIB  # one flow moves at a time, then the others
-
-FLOW_PIPE_BYTES = 256 * KIB
-FLOW_PIPES_MAX = 256  # of all flows; the kernel lets an ordinary user have 64 MiB of pipes
-FLOW_TURN_BYTES = 1 * MIB  # one flow moves at a time, then the others
-
 FLOW_IDLE_S = 4 * 3600.0  # without a byte either way; pools of database connections and shells stay idle for long
 FLOW_HALF_CLOSED_S = 600.0  # the same when one side has ended
 FLOW_HAND_BACK_S = 30.0  # how long a server may go on answering before the client goes to another one

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import time
 import tomllib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.policy.positions import Path, positions
+from paddock.errors import UserError
+from paddock.policy.files import parse_project_toml
+from paddock.policy.positions import Path, is_deep, positions
 from tests.support.properties import bounded, patient
 
 TEXT = '''# a remark with = and [ in it
@@ -99,3 +102,45 @@ def test_every_value_is_found_where_it_stands(data: dict[str, object]) -> None:
             wanted = wanted[part]  # type: ignore[index]
         assert tomllib.loads(f"v = {text[spot.value : spot.end]}")["v"] == wanted
     assert {path[0] for path in found} == set(data)
+
+
+DEEP = ".".join("a" for _ in range(20_000))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"[network]\n{DEEP} = 1\n",
+        f"[{DEEP}]\n",
+        f"x = {{ {DEEP} = 1 }}\n",
+        " . ".join(["a", '"b\\""', "'c'"] * 6000) + " = 1\n",
+        f'a = """ # " \n"""\n{DEEP} = 1\n',
+        f'{DEEP} = 1\nx = "without an end',
+    ],
+)
+def test_a_key_of_very_many_parts_is_refused_before_it_takes_long(text: str) -> None:
+    """tomllib takes time by the square of their number, and a box may have written the file."""
+    began = time.monotonic()
+    with pytest.raises(UserError) as caught:
+        parse_project_toml(text, "paddock.toml")
+    assert "too deeply nested" in caught.value.message
+    assert time.monotonic() - began < 1.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'allow = ["a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.s.t"]',
+        "# a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.s.t",
+        "x = 'a' # it's a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.s.t",
+        "",
+        '"' * 60_000,
+        '"""' + '\\"' * 30_000,
+        "a" * 60_000,
+        "a." * 15 + "b = 1",
+    ],
+)
+def test_what_is_no_key_may_have_as_many_parts_as_it_likes(text: str) -> None:
+    began = time.monotonic()
+    assert not is_deep(text)
+    assert time.monotonic() - began < 1.0

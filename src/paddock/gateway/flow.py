@@ -35,6 +35,7 @@ from paddock.limits import (
 )
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
     from paddock.gateway.poller import Poller
@@ -127,6 +128,7 @@ class Flow:
         "_pipes",
         "_poller",
         "_taker",
+        "_timer",
         "active",
         "client",
         "closed",
@@ -152,6 +154,7 @@ class Flow:
         self.inward = Direction(server, client)
         self._masks = [0, 0]  # of the client, of the server
         self._taker: Callable[[], None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self.active = poller.now
         self.closed = False
 
@@ -192,7 +195,7 @@ class Flow:
         The client is then the taker's. A gate may call this: what it returns is still sent.
         """
         self._taker = taker
-        self._poller.loop.call_later(FLOW_HAND_BACK_S, self.abort)
+        self._timer = self._poller.loop.call_later(FLOW_HAND_BACK_S, self.abort)
 
     def send_on(self, data: bytes) -> None:
         """Bytes for the server that have passed the gate already."""
@@ -210,6 +213,9 @@ class Flow:
 
     def _leave(self) -> None:
         self.closed = True
+        if self._timer is not None:
+            self._timer.cancel()  # or it would keep all of this for as long as it runs
+            self._timer = None
         if self._masks[0]:
             self._poller.forget(self.client.fileno())
         if self._masks[1]:

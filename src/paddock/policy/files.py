@@ -23,7 +23,7 @@ from paddock.errors import UserError
 from paddock.policy import presets
 from paddock.policy.layering import Statement
 from paddock.policy.pattern import Pattern
-from paddock.policy.positions import Path, positions
+from paddock.policy.positions import Path, is_deep, positions
 from paddock.policy.rules import Default, OnDeny, Source, SourceKind
 from paddock.text import neutralise
 
@@ -82,6 +82,8 @@ class _Reader:
         self._path = neutralise(path)
         if len(text) > limits.POLICY_FILE_BYTES:
             raise UserError(f"{self._path} is over {limits.POLICY_FILE_BYTES >> 20} MiB", code="policy-size")
+        if is_deep(text):
+            raise self._bad(1, "too deeply nested", "lists of words are all it needs")
         try:
             self.data: dict[str, object] = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:

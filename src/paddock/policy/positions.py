@@ -17,6 +17,9 @@ _STRING = re.compile(
     r'"""(?:[^"\\]|\\.|"{1,2}(?!"))*"{3,5}|\'\'\'(?:[^\']|\'{1,2}(?!\'))*\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'',
     re.DOTALL,
 )
+_PLAIN = re.compile(r"[^\"'#]+")
+_COMMENT = re.compile(r"#[^\n]*")
+_PARTS_MAX = 16
 _SCALAR = re.compile(r"[^,\]}#\n]*[^,\]}#\s]")
 
 
@@ -28,6 +31,20 @@ class Spot:
     start: int
     value: int
     end: int
+
+
+def is_deep(text: str) -> bool:
+    """Whether a key has more parts than any of ours; tomllib takes half a minute for one that fills 64 KiB."""
+    words: list[str] = []
+    at = 0
+    while at < len(text):
+        plain = _PLAIN.match(text, at)
+        found = plain or _STRING.match(text, at) or _COMMENT.match(text, at)
+        if found is None:
+            break  # a string without an end, where tomllib gives up
+        words.append(_BARE.sub("k", plain[0]) if plain else "" if text[at] == "#" else "k")
+        at = found.end()
+    return "k." * _PARTS_MAX in re.sub(r"[ \t]+", "", "".join(words))
 
 
 def positions(text: str) -> dict[Path, Spot]:
