@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import ast
 import ipaddress
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +24,18 @@ def test_a_limit_is_a_positive_number(name: str) -> None:
 def test_a_limit_carries_its_unit(name: str) -> None:
     assert name.endswith(UNITS)
     assert isinstance(ALL[name], float) == (name.endswith("_S") or "FRACTION" in name)
+
+
+def test_no_limit_is_set_twice() -> None:
+    tree = ast.parse(Path(str(limits.__file__)).read_text())
+    names = [
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    ]
+    assert sorted(names) == sorted(set(names))
 
 
 def test_the_largest_command_fits_one_message() -> None:

@@ -134,7 +134,6 @@ TLS_REFUSALS_PER_SECOND_MAX = 50  # each costs a signature or two; beyond it an 
 NAME_TTL_DEFAULT = 5  # seconds that a box may remember an answer for
 
 # -- gateway: the box's door -------------------------------------------------------------------------------------------
-DOOR_MESSAGE_BYTES = 4 * KIB
 DOOR_ASKS_MAX = 256
 DOOR_REPLY_S = 10.0  # init gives up a dial after 3; those before it in the queue may all take that long
 

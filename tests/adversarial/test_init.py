@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Self
 
 import pytest
 
+from paddock import fs
 from paddock.errors import PaddockError, Unavailable, UserError
 from paddock.model import ExecSpec, TtySize
 from tests.support import attack
@@ -506,8 +507,7 @@ def test_another_process_of_the_box_is_not_taken_for_init(own_installation: Inst
         status = Path(f"/proc/{sdk.get(box.name).info.pid}/status").read_text()
         sdk.named(box.name).stop()
     uid = status.split("Uid:")[1].split()[0]
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(place))
+    with fs.bind_unix(str(place.parent), place.name) as listener:
         listener.listen()
         argv = ["nsenter", "--target", str(pid), "--pid", "--", "setpriv", f"--reuid={uid}", "--clear-groups"]
         argv += [PYTHON, "-I", "-c", ANSWER_AS, str(listener.fileno()), PONG.hex()]

@@ -112,7 +112,8 @@ def test_a_published_port_leads_into_the_box() -> None:
         listener = socket.create_server(("127.0.0.1", 0))
         box = scene.box(policy(), publish=[(listener, 8000)])
         at = listener.getsockname()
-        assert talk(socket.create_connection(at, 5)) == "<reset>", "nobody listens in the box yet"
+        with pytest.raises(ConnectionResetError), socket.create_connection(at, 5) as sock:
+            sock.recv(1)  # nobody listens in the box yet; under load the reset comes while we connect
         ready, told = os.pipe()
 
         def serve() -> str:
@@ -218,7 +219,7 @@ def test_a_box_that_hoards_connections_is_bounded_and_another_box_does_not_notic
         address = str(hostile.inside(lambda: lookup("one.test"))) if port != 3128 else limits.GATEWAY_ADDRESS
         end = hoard(hostile, address, port, 3000, data)
         loud = speed(other, "one.test", 7000)
-        assert loud < max(10 * quiet, 50)
+        assert loud < max(20 * quiet, 1000)  # not a measurement: unbounded it was 14 s
         fds = descriptors(scene)
         assert fds < 2 * limits.FLOWS_PER_BOX + 200
         assert end() == 3000
