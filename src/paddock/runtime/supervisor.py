@@ -141,9 +141,12 @@ class Supervisor:
         try:
             gateway = gateway or await client.Gateway.connect(self._run_directory, GATEWAY_SOCKET)
         except OSError:
-            return  # none runs
-        await gateway.end()
-        gateway.close()
+            pass  # none runs
+        else:
+            await gateway.end()
+            gateway.close()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{self._run_directory}/{GATEWAY_SOCKET}")  # it has no files, not even its own
 
     def close(self) -> None:
         """Let go of it; it goes on."""
