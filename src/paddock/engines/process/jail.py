@@ -108,6 +108,7 @@ def _release(pid: int, held: int, uid: int) -> NoReturn:
         if uid == 0:
             for name, text in (("setgroups", "deny"), ("uid_map", f"0 {JAIL_ID} 1"), ("gid_map", f"0 {JAIL_ID} 1")):
                 confine.write_file(f"/proc/{pid}/{name}", text)
+        kernel.close_all_but({held})  # whoever finds the child dead must not find its sockets open in us
         os.write(held, b"\0")
     finally:
         os._exit(0)  # without a word at the gate the child ends too
