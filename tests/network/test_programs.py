@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -218,11 +219,18 @@ def postgres(internet: Internet, tmp_path: Path) -> Iterator[None]:
     done = internet.run(argv)
     assert done.returncode == 0, done.stderr
     options = ["-k", "", "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]
-    server = internet.start([*become, str(programs / "postgres"), "-D", str(data / "db"), *options])
+    log = tmp_path / "pg.log"
+    with log.open("wb") as file:
+        server = internet.start([*become, str(programs / "postgres"), "-D", str(data / "db"), *options], file)
     query = ["psql", "-h", "127.0.0.1", "-U", "tester", "-d", "postgres", "-Atc", "select 6*7"]
-    until(lambda: internet.run(query).stdout == b"42\n", "PostgreSQL answers", 30)
+
+    def answers() -> bool:
+        assert server.poll() is None, log.read_text()
+        return internet.run(query).stdout == b"42\n"
+
+    until(answers, "PostgreSQL answers", 60)
     yield
-    server.terminate()
+    server.send_signal(signal.SIGINT)  # a fast shutdown: the usual one waits for clients
     server.wait()
 
 

@@ -88,7 +88,9 @@ def test_a_limit_that_cannot_be_set_ends_the_box() -> None:
         plan["namespace_limits"] = {"kernel/shmall": "1"}  # which older kernels keep to root
         confine._limit_namespaces(plan, KIT, [])
 
-    namespaces.inside(act)
+    before = Path("/proc/sys/kernel/shmall").read_text()
+    namespaces.inside(act, namespaces.MOUNTS | kernel.CLONE_NEWIPC)
+    assert Path("/proc/sys/kernel/shmall").read_text() == before  # the host's
 
 
 def test_what_the_outer_namespace_owns_is_out_of_reach_of_the_inner_one(tmp_path: Path) -> None:
