@@ -6,6 +6,8 @@ was killed. `HOLD` is how long it keeps what it took.
 
 from __future__ import annotations
 
+from paddock.limits import KIB, MIB
+
 _HEAD = """
 import ctypes, mmap, os, signal, sys, time
 MIB = 1 << 20
@@ -217,3 +219,10 @@ print(len(kept), flush=True)
 sys.stdin.read()
 """
     return f"{_HEAD}kept = []\n{COUNTS[kind]}{loop}"
+
+
+def over(limit: str, allowed: int) -> str:
+    """The reason of a box that went over: a small excess is told in a smaller unit, so that the two sizes differ."""
+    units = ((MIB, "MiB"), (KIB, "KiB"), (1, "bytes"))
+    sizes = "|".join(f"[0-9.]+ {name} used, {allowed // unit} {name}" for unit, name in units)
+    return f"{limit} limit: ({sizes}) allowed"
