@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock import limits
+from paddock import codec, limits
 from paddock.errors import UserError
 from paddock.model import (
     BoxSpec,
@@ -20,6 +20,7 @@ from paddock.model import (
     NetworkRule,
     Publish,
     TtySize,
+    WorkspaceMode,
     check_env,
     check_name,
 )
@@ -164,3 +165,39 @@ def test_a_command_is_ok_when_it_exits_with_zero() -> None:
 
 def _mounts(count: int) -> tuple[Mount, ...]:
     return tuple(Mount(source="/s", target=f"/t{n}") for n in range(count))
+
+
+# -- how a box has its workspace ---------------------------------------------------------------------------------------
+
+
+def test_a_record_that_says_nothing_of_it_is_of_a_live_box() -> None:
+    spec = BoxSpec(name="a", agent="shell", workspace="/w")
+    wire = codec.to_wire(spec)
+    assert isinstance(wire, dict)
+    for key in ("mode", "branch", "masks", "writable"):
+        del wire[key]
+    assert codec.from_wire(BoxSpec, wire) == spec
+    assert spec.mode is WorkspaceMode.LIVE
+
+
+@pytest.mark.parametrize("mode", list(WorkspaceMode))
+def test_a_mode_survives_its_record(mode: WorkspaceMode) -> None:
+    spec = BoxSpec(name="a", agent="shell", workspace="/w", mode=mode, masks=(".env", "a/b"))
+    assert codec.from_wire(BoxSpec, codec.to_wire(spec)) == spec
+
+
+@pytest.mark.parametrize(
+    ("rest", "code"),
+    [
+        ({"branch": "fix"}, "bad-mode"),
+        ({"mode": WorkspaceMode.REVIEW, "branch": "fix"}, "bad-mode"),
+        ({"mode": WorkspaceMode.REVIEW, "writable": (".envrc",)}, "bad-mode"),
+        ({"mode": WorkspaceMode.CLONE, "writable": (".envrc",)}, "bad-mode"),
+        ({"masks": ("x",) * (limits.MASKS_PER_BOX + 1)}, "bad-path"),
+        ({"writable": ("x",) * (limits.MASKS_PER_BOX + 1)}, "bad-path"),
+    ],
+)
+def test_what_a_mode_cannot_have_is_refused(rest: dict[str, Any], code: str) -> None:
+    with pytest.raises(UserError) as caught:
+        BoxSpec(name="a", agent="shell", workspace="/w", **rest)
+    assert caught.value.code == code

@@ -121,16 +121,20 @@ def check_source(path: str, *, home: str, state_dirs: tuple[str, ...], what: str
     return real
 
 
+def mounts_inside(directory: str) -> list[str]:
+    """What is mounted below a directory, outer ones first."""
+    return sorted(point for point in _mount_points() if point.startswith(directory.rstrip("/") + "/"))
+
+
 def secret_mounts(directory: str, *, home: str, state_dirs: tuple[str, ...]) -> list[str]:
     """Mount points inside an approved directory whose content may not be shown; outer ones come first."""
     found = []
-    for point in _mount_points():
-        if point.startswith(directory.rstrip("/") + "/"):
-            try:
-                check_source(point, home=home, state_dirs=state_dirs, what="mount")
-            except UserError:
-                found.append(point)
-    return sorted(found)
+    for point in mounts_inside(directory):
+        try:
+            check_source(point, home=home, state_dirs=state_dirs, what="mount")
+        except UserError:
+            found.append(point)
+    return found
 
 
 def check_target(path: str) -> str:

@@ -39,6 +39,7 @@ ARGV_BYTES = 512 * KIB
 ENV_ENTRIES = 1024
 ENV_BYTES = 256 * KIB
 MOUNTS_PER_BOX = 64
+MASKS_PER_BOX = 64
 
 # -- policy and its sources --------------------------------------------------------------------------------------------
 RULES_PER_BOX = 10_000  # the number a decision is fast with
@@ -93,6 +94,15 @@ WATCH_STEP_BYTES = 64 * MIB  # boxes are accounted again only after the host los
 FILE_BYTES = 4 * KIB  # the least a file counts: an empty one takes an inode, of which the host has a fixed number
 SOCKET_SCAN_ENTRIES = 200_000  # how much of a workspace is walked while sockets are bound with a relative name
 SOCKET_LOOK_ENTRIES = 1_000  # and in any case, for sockets of other network namespaces: some 2 ms of a start
+
+# -- review of what a box changed --------------------------------------------------------------------------------------
+REVIEW_ENTRIES = 250_000  # changed files that one review holds; each costs some 600 bytes of memory
+REVIEW_PATH_BYTES = 4095  # a longer path cannot be named to any program of the host
+REVIEW_TEXT_BYTES = 2 * MIB  # a larger file is told by its size and digest, not shown line by line
+REVIEW_LINE_CHARS = 2000  # a longer line is shortened, and its file called minified
+REVIEW_SHOWN_BYTES = 16 * MIB  # text of one diff over all files; the rest is summarised
+REVIEW_RENAME_BYTES = 256 * MIB  # content that is read to tell a rename from a deletion beside an addition
+REVIEW_UNDO_MAX = 16  # applies that can be undone; older copies are dropped
 
 # -- daemon ------------------------------------------------------------------------------------------------------------
 DAEMON_LOG_BYTES = 4 * MIB
@@ -154,3 +164,21 @@ ASK_WAITERS_PER_BOX = 256  # connections held by them
 # -- policy ------------------------------------------------------------------------------------------------------------
 POLICY_FILE_BYTES = 1 * MIB  # ten thousand rules fit; a project's file is a stranger's
 POLICY_PATTERNS_MAX = 50_000  # of one source; what is decided stays as fast, what is kept in memory grows
+
+# -- workspace: git ----------------------------------------------------------------------------------------------------
+GIT_TIMEOUT_S = 120.0  # one run of git on the host; a fetch of a full bundle takes most of it on a slow disk
+CLONE_TIMEOUT_S = 900.0  # writing all files of a large repository
+GIT_ALLOCATION_BYTES = 1 * GIB  # one allocation of git: a delta that claims more is a bomb
+GIT_FILE_BYTES = 1 * MIB  # one small file of a repository: HEAD, config, info/exclude
+GIT_REFS_BYTES = 64 * MIB  # packed-refs; half a million references
+GIT_REFS_MAX = 500_000
+GIT_INDEX_BYTES = 512 * MIB  # some four million files
+GIT_SUBMODULES_MAX = 256
+GIT_BASE_TIPS_MAX = 256  # branches whose commits a box keeps alive on the host
+BUNDLE_BYTES = 2 * GIB  # commits of a box on their way home; more is data, not source
+BUNDLE_REFS_MAX = 1000
+GIT_LOG_COMMITS_MAX = 1000
+NESTED_ENTRIES = 500_000  # how much of a workspace is walked for repositories inside it
+NESTED_S = 5.0
+NESTED_MAX = 256  # found, reported or closed; each is a mount in the box
+SECRET_LOOK_ENTRIES = 2_000  # how much of a workspace is looked at for passwords and keys: some 3 ms of a start

@@ -29,6 +29,14 @@ class EngineName(enum.Enum):
     PROCESS = "process"
 
 
+class WorkspaceMode(enum.Enum):
+    """How a box has the user's project; in each of them at its own path."""
+
+    LIVE = "live"  # the directory itself
+    REVIEW = "review"  # a layer of the box's own over it: the host sees nothing until it is applied
+    CLONE = "clone"  # a clone of its repository, in the box's storage
+
+
 class Enforcement(enum.Enum):
     """Who holds a limit, weakest word last."""
 
@@ -141,6 +149,29 @@ class Network:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """How a box has its workspace: the project itself, a layer over it, or a clone of its own."""
+
+    mode: WorkspaceMode = WorkspaceMode.LIVE
+    branch: str = ""  # of a clone
+    masks: tuple[str, ...] = ()  # hidden, relative to the workspace
+    writable: tuple[str, ...] = ()  # not guarded, relative to the workspace
+
+
+def check_view(spec: BoxSpec) -> None:
+    """What a box is to see of its workspace, beyond whether the paths are good ones."""
+    if spec.branch and spec.mode is not WorkspaceMode.CLONE:
+        hint = "--branch goes with --clone; in other modes the box makes branches itself"
+        raise UserError(f"a {spec.mode.value} box has no branch of its own", hint=hint, code="bad-mode")
+    if spec.writable and spec.mode is not WorkspaceMode.LIVE:
+        hint = "leave --writable out: nothing of the host's is written, so nothing is read-only"
+        raise UserError(f"a {spec.mode.value} box may write everywhere in its workspace", hint=hint, code="bad-mode")
+    for paths in (spec.masks, spec.writable):
+        if len(paths) > limits.MASKS_PER_BOX:
+            raise UserError(f"{len(paths)} paths, at most {limits.MASKS_PER_BOX}", code="bad-path")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BoxSpec:
     """What a box is, whatever way it was asked for. After this nothing adds a mount, a host or a capability."""
 
@@ -156,10 +187,15 @@ class BoxSpec:
     caller_path: str = ""  # the caller's PATH: its toolchains appear in the box, read-only
     caller_home: str = ""
     network: Network = field(default_factory=Network)
+    mode: WorkspaceMode = WorkspaceMode.LIVE
+    branch: str = ""  # of a clone
+    masks: tuple[str, ...] = ()  # hidden, relative to the workspace
+    writable: tuple[str, ...] = ()  # not guarded, relative to the workspace
 
     def __post_init__(self) -> None:
         check_name(self.name)
         check_env(self.env)
+        check_view(self)
         if len(self.mounts) > limits.MOUNTS_PER_BOX:
             raise UserError(f"{len(self.mounts)} mounts, at most {limits.MOUNTS_PER_BOX}", code="bad-mount")
 
@@ -235,6 +271,9 @@ class BoxInfo:
     limits: tuple[LimitReport, ...] = ()
     network: str = "none"  # one word: none, deny, rules, ask, allow, observe; or down while the gateway is
     ports: tuple[Publish, ...] = ()
+    mode: WorkspaceMode = WorkspaceMode.LIVE
+    branch: str = ""
+    masks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,6 +319,10 @@ class BoxRequest:
     caller_path: str = ""
     caller_home: str = ""
     network: Network = field(default_factory=Network)
+    mode: WorkspaceMode = WorkspaceMode.LIVE
+    branch: str = ""
+    masks: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,3 +77,38 @@ class NetworkLog:
     box: str
     id: str
     paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustedInfo:
+    """A file that something on the host obeys without asking."""
+
+    path: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrivalInfo:
+    """A branch of a box that came home."""
+
+    ref: str  # on the host
+    branch: str  # in the box
+    oid: str
+    old: str  # what the reference was before; empty if it is new
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchInfo:
+    arrived: tuple[ArrivalInfo, ...] = ()
+    skipped: tuple[TrustedInfo, ...] = ()  # a name of the box's, and why it did not come
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveReport:
+    """What a box left behind that its user should know before they touch the project."""
+
+    trusted: tuple[TrustedInfo, ...] = ()  # new or changed
+    nested: tuple[str, ...] = ()  # repositories that are new or changed
+    complete: bool = True  # False: the workspace is too large to look at all of it
+    arrived: tuple[ArrivalInfo, ...] = ()
+    problems: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The host's git obeys what lies in `.git`: a box may read it, and neither write, rename nor replace it."""
+"""The host's git obeys what lies in `.git`: a box has a `.git` of its own there, and cannot get at the host's."""
 
 from __future__ import annotations
 
@@ -99,6 +99,11 @@ say({
 """
 
 
+def contents(place: Path) -> dict[str, tuple[int, bytes]]:
+    files = [path for path in place.rglob("*") if not path.is_dir()]
+    return {str(path): (path.lstat().st_mode, path.read_bytes()) for path in files}
+
+
 def triggers(repository: Path, marker: Path) -> bool:
     """Does everyday host git run what was planted?"""
     for words in (["status"], ["diff"], ["add", "-A"], ["commit", "-q", "--allow-empty", "-m", "more"], ["log", "-1"]):
@@ -111,8 +116,10 @@ def triggers(repository: Path, marker: Path) -> bool:
 def test_nothing_planted_in_a_repository_runs_on_the_host(box: Box, repository: Path, tmp_path: Path) -> None:
     marker, twin_marker = tmp_path / "ran", tmp_path / "twin-ran"
     box.stop()  # the repository came after its start
-    refused = inside(box, PLANT, str(repository), str(marker))
-    assert set(refused.values()) <= {"EROFS", "EBUSY", "EXDEV"}, refused
+    before = contents(repository / ".git")
+    done = inside(box, PLANT, str(repository), str(marker))
+    assert {done[name] for name in ("swapped", "exchanged", "emptied")} <= {"EBUSY", "EXDEV", "ENOTEMPTY"}, done
+    assert contents(repository / ".git") == before
     assert git(repository, "status", "--porcelain")
     assert not triggers(repository, marker)
     twin = make_repository(tmp_path / "twin")  # the oracle: unprotected, the same planting runs
@@ -125,7 +132,7 @@ def test_git_of_box_and_host_work_side_by_side(box: Box, repository: Path) -> No
     quiet = "GIT_OPTIONAL_LOCKS=0 git -c safe.directory='*'"
     assert box.exec(["sh", "-c", f"{quiet} log --oneline | wc -l"]).stdout.strip() == b"1"
     git(repository, "commit", "-q", "--allow-empty", "-m", "two")
-    assert box.exec(["sh", "-c", f"{quiet} log --oneline | wc -l"]).stdout.strip() == b"2"
+    assert box.exec(["sh", "-c", f"{quiet} log --oneline | wc -l"]).stdout.strip() == b"1", "its branches are its own"
     git(repository, "gc", "-q")
     assert box.exec(["sh", "-c", f"{quiet} status --short && {quiet} diff"]).ok
     assert box.exec(["sh", "-c", "echo two > file"]).ok
@@ -153,7 +160,9 @@ def test_the_repository_is_closed_under_every_name_it_is_shown_by(
     program = (
         "say([attempt(open, f'{place}/.git/config', 'a') for place in ARGS] + [attempt(open, f'{ARGS[1]}/x', 'w')])"
     )
-    assert inside(box, program, str(repository), "/mnt/alias", "/srv/a/b/c") == ["EROFS", "EROFS", "EROFS", "ok"]
+    before = contents(repository / ".git")
+    assert inside(box, program, str(repository), "/mnt/alias", "/srv/a/b/c") == ["ok", "EROFS", "EROFS", "ok"]
+    assert contents(repository / ".git") == before
 
 
 def test_a_repository_inside_another_mount_is_closed_there_too(paddock: Paddock, tmp_path: Path) -> None:
@@ -164,7 +173,9 @@ def test_a_repository_inside_another_mount_is_closed_there_too(paddock: Paddock,
     program = (
         "say([attempt(open, f'{place}/.git/config', 'a') for place in ARGS] + [attempt(open, f'{ARGS[1]}/x', 'w')])"
     )
-    assert inside(box, program, str(repository), "/mnt/projects/repository") == ["EROFS", "EROFS", "ok"]
+    before = contents(repository / ".git")
+    assert inside(box, program, str(repository), "/mnt/projects/repository") == ["ok", "EROFS", "ok"]
+    assert contents(repository / ".git") == before
 
 
 @pytest.mark.parametrize("place", ["repository/.git", "repository/.git/hooks", "bare"])

@@ -388,8 +388,8 @@ def fingerprints(installation: Installation, box: Box) -> dict[str, dict[str, An
     with installation.sdk() as sdk:
         assert sdk.run(argv("sdk run"), workspace=str(installation.workspace)).ok
     script.unlink()
-    until(lambda: len(list(installation.workspace.iterdir())) == 17, "every command left its fingerprint")
-    return {path.name: json.loads(path.read_text()) for path in installation.workspace.iterdir()}
+    until(lambda: len(list(installation.workspace.glob("[!.]*"))) == 17, "every command left its fingerprint")
+    return {path.name: json.loads(path.read_text()) for path in installation.workspace.glob("[!.]*")}
 
 
 # How the caller's terminal reads and shows text goes in from the command line, and a shell sets its own.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.fs import beneath
-from tests.fs.children import libc, open_descriptors
+from tests.fs.children import bind, in_mount_namespace, libc, open_descriptors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -271,3 +271,24 @@ def test_a_swap_of_the_path_for_a_link_never_leads_out(
                 got = b"refused"
             seen[got] += 1
     assert set(seen) == {b"inside", b"refused"}
+
+
+@pytest.mark.parametrize(("path", "flags"), [("dir", os.O_PATH), ("dir/file", READ), ("dir/new", CREATE)])
+def test_what_is_mounted_below_is_entered_only_when_asked(way: str, tmp_path: Path, path: str, flags: int) -> None:
+    (tmp_path / "root/dir").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/file").touch()
+
+    def look() -> None:
+        bind(os.fspath(tmp_path / "other"), os.fspath(tmp_path / "root/dir"))
+        root = os.open(tmp_path / "root", os.O_PATH | os.O_DIRECTORY)
+        with pytest.raises(OSError, match=os.strerror(errno.EXDEV)):
+            beneath.open_beneath(root, path, flags, 0o600, one_mount=True)
+        os.close(beneath.open_beneath(root, path, flags, 0o600))
+
+    in_mount_namespace(look)
+    assert (tmp_path / "other/new").exists() == (path == "dir/new")
+
+
+def test_one_mount_is_no_hindrance_where_nothing_is_mounted(way: str, tree: int) -> None:
+    assert read(beneath.open_beneath(tree, "dir/file", READ, one_mount=True)) == b"inside"

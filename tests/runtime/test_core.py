@@ -10,7 +10,7 @@ import pytest
 
 from paddock.errors import PaddockError, Unavailable, UserError
 from paddock.model import BoxState, ExecSpec, Limits, Mount
-from paddock.runtime import records
+from paddock.runtime import joblist, records
 from paddock.runtime.box import Ending
 from paddock.store import Store
 from tests.support.serving import request, running
@@ -352,7 +352,7 @@ def test_old_jobs_make_room_for_new_ones_unless_they_run(
             ids.append(job)
             if argv[0] == "true":
                 await _until_ended(runtime, job)
-        kept = [job.id for job in await runtime.jobs("mine")]
+        kept = [job.id for job in await joblist.jobs(runtime, "mine")]
         assert ids[0] in kept, "it runs"
         assert kept[-1] == ids[-1]
         assert len(kept) <= 4
@@ -363,7 +363,7 @@ def test_old_jobs_make_room_for_new_ones_unless_they_run(
 
 async def _until_ended(runtime: Runtime, job: str) -> None:
     for _ in range(1000):
-        (found,) = [row for row in await runtime.jobs("mine") if row.id == job]
+        (found,) = [row for row in await joblist.jobs(runtime, "mine") if row.id == job]
         if not found.running:
             return
         await asyncio.sleep(0.005)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from paddock import agents
 from paddock.errors import UserError
-from paddock.model import BoxRequest, Limits, Mount, check_name
-from paddock.runtime.normalise import free_name, normalise
+from paddock.model import BoxRequest, Limits, Mount, WorkspaceMode, check_name
+from paddock.runtime.normalise import free_name, normalise, require_same_shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -184,3 +184,48 @@ def test_a_free_name_is_free(taken: set[str]) -> None:
     name = free_name("a", taken)
     assert name not in taken
     assert name == "a" or "a" in taken
+
+
+# -- how the workspace is had ------------------------------------------------------------------------------------------
+
+
+def test_masks_and_opened_paths_are_relative_and_said_once(ground: Path) -> None:
+    project = ground / "home/project"
+    (project / ".env").touch()
+    (project / ".vscode").mkdir()
+    spec = made(ground, masks=(f"{project}/.env", "./.env", ".env"), writable=(".vscode/",))
+    assert (spec.mode, spec.masks, spec.writable) == (WorkspaceMode.LIVE, (".env",), (".vscode",))
+
+
+@pytest.mark.parametrize("path", ["missing", "link", "..", "../data", ".", "", "/etc/passwd", "a\0b", ".git", "fifo"])
+def test_what_cannot_be_hidden_is_refused(ground: Path, path: str) -> None:
+    project = ground / "home/project"
+    (project / "link").symlink_to("..")
+    (project / ".git").mkdir()
+    os.mkfifo(project / "fifo")
+    with pytest.raises(UserError) as caught:
+        made(ground, masks=(path,))
+    assert caught.value.code == "bad-path"
+
+
+@pytest.mark.parametrize(
+    ("asked", "what"),
+    [
+        ({"mode": WorkspaceMode.REVIEW}, "mode"),
+        ({"mode": WorkspaceMode.CLONE, "branch": "x"}, "mode"),
+        ({"masks": ("file",)}, "masks"),
+        ({"writable": (".vscode",)}, "writable"),
+    ],
+)
+def test_a_box_does_not_change_its_mode(ground: Path, asked: dict[str, Any], what: str) -> None:
+    project = ground / "home/project"
+    (project / "file").touch()
+    (project / ".vscode").mkdir()
+    plain = BoxRequest(workspace=os.fspath(project))
+    live, wanted = made(ground), made(ground, **asked)
+    require_same_shape(live, plain, live)
+    require_same_shape(wanted, plain, live)  # nothing was asked for
+    request = BoxRequest(workspace=os.fspath(project), **asked)
+    require_same_shape(wanted, request, wanted)
+    with pytest.raises(UserError, match=what):
+        require_same_shape(live, request, wanted)

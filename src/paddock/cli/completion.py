@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-_TAKING_BOXES = "run exec inspect env stop rm logs cp ports"
+_TAKING_BOXES = "run exec inspect env stop rm logs cp diff apply discard git ports"
 _BASH = r"""_paddock() {
     local word=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} i
     COMPREPLY=()

@@ -7,6 +7,7 @@ import os
 from paddock import paths
 from paddock.cli import environment, outcome, terminal
 from paddock.cli.attach import Running
+from paddock.cli.main import warn
 from paddock.client.transport import Channel, Transport
 from paddock.errors import Unavailable, UserError
 
@@ -29,7 +30,9 @@ def exec_(options: argparse.Namespace) -> int:
 
     try:
         answer, fds = transport.call("exec", {"box": options.box, "exec": _spec(options)})
-        box, job = _read(answer)
+        box, job, notes = _read(answer)
+        for note in notes:
+            warn(note)
         if options.detach:
             print(f"{box[1]}/{job}")
             return 0
@@ -60,9 +63,11 @@ def _spec(options: argparse.Namespace) -> Message:
     return spec
 
 
-def _read(answer: object) -> tuple[tuple[str, str], str]:
-    """The box's id and name, and the job."""
+def _read(answer: object) -> tuple[tuple[str, str], str, list[str]]:
+    """The box's id and name, the job, and what the caller should know."""
     box = answer.get("box") if isinstance(answer, dict) else None
     if not isinstance(answer, dict) or not isinstance(box, dict):
         raise Unavailable("the daemon sent a malformed answer", code="protocol")
-    return (str(box.get("id")), str(box.get("name"))), str(answer.get("job"))
+    notes = answer.get("notes")
+    named = (str(box.get("id")), str(box.get("name")))
+    return named, str(answer.get("job")), [str(note) for note in notes] if isinstance(notes, list) else []

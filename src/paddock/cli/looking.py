@@ -66,6 +66,8 @@ def _shown(info: BoxInfo) -> str:
         ("engine", info.engine.value),
         ("state", info.state.value + (f" ({info.reason})" if info.reason else "")),
         ("workspace", info.workspace),
+        ("mode", f"{info.mode.value}{f' on {info.branch}' if info.branch else ''}"),
+        *(("hidden", path) for path in info.masks),
         ("workdir", info.workdir),
         ("created", info.created_at),
         ("pid", str(info.pid or "-")),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from paddock import paths
 from paddock.cli import amounts, environment, networds
 from paddock.errors import UserError
-from paddock.model import BoxRequest, EngineName, Limits, Mount
+from paddock.model import BoxRequest, EngineName, Limits, Mount, WorkspaceMode
 
 if TYPE_CHECKING:
     import argparse
@@ -61,6 +61,19 @@ def engine(word: str) -> EngineName:
         ) from None
 
 
+def mode(options: argparse.Namespace) -> WorkspaceMode:
+    if options.review and options.clone:
+        raise UserError("--review and --clone exclude each other", hint="give one", code="usage")
+    if options.review:
+        return WorkspaceMode.REVIEW
+    return WorkspaceMode.CLONE if options.clone or options.branch else WorkspaceMode.LIVE
+
+
+def _inside(word: str) -> str:
+    """A path of the workspace: relative to it, or a place of the host."""
+    return place(word) if word.startswith(("/", "~")) else word
+
+
 def request(options: argparse.Namespace, *, agent: str, ephemeral: bool) -> BoxRequest:
     return BoxRequest(
         agent=agent,
@@ -75,4 +88,8 @@ def request(options: argparse.Namespace, *, agent: str, ephemeral: bool) -> BoxR
         caller_path=os.environ.get("PATH", ""),
         caller_home=paths.home_directory(),
         network=networds.network(options),
+        mode=mode(options),
+        branch=options.branch,
+        masks=tuple(map(_inside, options.mask)),
+        writable=tuple(map(_inside, options.writable)),
     )

@@ -221,6 +221,7 @@ def _run(sub: Parser) -> None:
         "  paddock run -- make test\n"
         "  paddock run -m 2g --timeout 10m -- ./build.sh\n"
         "  paddock run shell ~/project ~/library:ro\n"
+        "  paddock run --review shell .    then `paddock diff` and `paddock apply`\n"
         "  paddock run --allow-host '*.github.com' --allow-host localhost:5432 shell .\n"
         "  paddock run -d -- ./server      prints the job; `paddock logs -f` follows it"
     )
@@ -254,6 +255,7 @@ def _box_options(sub: Parser) -> None:
     sub.add_argument("--name", default="", help="the box's name (default: AGENT-DIRECTORY)")
     sub.add_argument("--engine", default="process", help="process")
     _env_options(sub)
+    nouns.view_options(sub)
     sub.add_argument("-v", "--volume", action="append", default=[], metavar="HOST:BOX[:ro]", help="one more mount")
     sub.add_argument("--cpus", default="", metavar="N", help="processors, for example 1.5")
     sub.add_argument("-m", "--memory", default="", metavar="SIZE", help="memory of the whole box, for example 2g")
@@ -414,6 +416,10 @@ VERBS: dict[str, tuple[str, Setup]] = {
     "prune": ("remove boxes that are stopped or failed", _prune),
     "logs": ("print what a detached command wrote", _logs),
     "cp": ("copy files into or out of a box", _cp),
+    "diff": ("show what a review box changed", nouns.diff),
+    "apply": ("bring changes of a review box home", nouns.apply),
+    "discard": ("drop changes of a review box", nouns.discard),
+    "git": ("bring a box's commits home, list them", nouns.git),
     "network": ("change what a box may reach, show what it did", _noun),
     "policy": ("show, explain and change the rules", _noun),
     "ports": ("show the ports of a box that answer on the host", nouns.ports),

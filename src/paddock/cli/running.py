@@ -12,7 +12,7 @@ from paddock.cli.attach import Detached, Running
 from paddock.cli.main import say_open, warn
 from paddock.client import Paddock
 from paddock.errors import PaddockError, UserError
-from paddock.model import Enforcement, ExecSpec, Network, TtySize
+from paddock.model import Enforcement, ExecSpec, Network, TtySize, WorkspaceMode
 
 if TYPE_CHECKING:
     import argparse
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from paddock.client import Box, Command
     from paddock.model import BoxInfo, BoxRequest, LimitReport
 
-_AT_CREATION = ("name", "volume", "cpus", "memory", "pids", "disk", "publish")
+_AT_CREATION = (
+    "name", "volume", "cpus", "memory", "pids", "disk", "publish", "review", "clone", "branch", "mask", "writable"
+)  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> int:
@@ -56,13 +58,17 @@ def _exec_spec(
 
 
 def _run_command(paddock: Paddock, options: argparse.Namespace) -> int:
-    is_kept = (options.detach or options.name) and not options.rm
+    view = words.mode(options)
+    if view is not WorkspaceMode.LIVE and options.rm:
+        message = f"--rm would remove what the box did in its {view.value}"
+        raise UserError(message, hint="leave one out; `paddock rm` removes the box", code="usage")
+    is_kept = bool(options.detach or options.name or view is not WorkspaceMode.LIVE) and not options.rm
     request = words.request(options, agent="shell", ephemeral=not is_kept)
     if not is_kept:
         command = paddock.start_run(request, _exec_spec(options, options.command))
         _announce(command.box, options)
         _warn_about_limits(command.box.limits)
-        return outcome.finish(_running(paddock, command), stdin=True)
+        return _finish(paddock, command, options)
     box, is_new = _named_box(paddock, request, options)
     spec = _exec_spec(options, options.command, {} if is_new else request.env, box)
     if is_new:
@@ -72,7 +78,7 @@ def _run_command(paddock: Paddock, options: argparse.Namespace) -> int:
         return 0
     command = box.start(spec)
     _announce(command.box, options)
-    return outcome.finish(_running(paddock, command), stdin=True)
+    return _finish(paddock, command, options)
 
 
 def _named_box(paddock: Paddock, request: BoxRequest, options: argparse.Namespace) -> tuple[Box, bool]:
@@ -114,7 +120,7 @@ def _run_agent(paddock: Paddock, options: argparse.Namespace) -> int:
     command = box.session(replace(spec, keep=spec.tty is not None), options.command)
     _announce(command.box, options)
     try:
-        return outcome.finish(_running(paddock, command), stdin=True, detachable=True)
+        return _finish(paddock, command, options, detachable=True)
     except Detached:
         print(f"\ndetached; `paddock run {box.name}` returns", file=sys.stderr)
         options.rm = False
@@ -211,11 +217,22 @@ def _prompts(paddock: Paddock, box: BoxInfo) -> Prompts | None:
     return Prompts(paddock.attend(box.id), paddock.policy.answer)
 
 
+def _finish(paddock: Paddock, command: Command, options: argparse.Namespace, *, detachable: bool = False) -> int:
+    """To the end of the command, and then what the box left."""
+    from paddock.cli import leaving
+
+    leaving.say_notes(command.notes, quiet=options.quiet)
+    code = outcome.finish(_running(paddock, command), stdin=True, detachable=detachable)
+    leaving.say_left(command, quiet=options.quiet)
+    return code
+
+
 def _announce(box: BoxInfo, options: argparse.Namespace) -> None:
     """The tier in one word, where a person is looking; that a box is open is said to everybody."""
     say_open(box.network)
     if not options.quiet and os.isatty(2):
-        print(f"paddock: {box.engine.value} box {box.name}, network: {box.network}", file=sys.stderr)
+        mode = "" if box.mode is WorkspaceMode.LIVE else f", {box.mode.value}"
+        print(f"paddock: {box.engine.value} box {box.name}{mode}, network: {box.network}", file=sys.stderr)
 
 
 def _warn_about_limits(reports: Sequence[LimitReport]) -> None:

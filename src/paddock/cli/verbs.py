@@ -200,3 +200,27 @@ def version(_options: argparse.Namespace) -> int:
 
     print(f"paddock {VERSION}")
     return 0
+
+
+def apply(options: argparse.Namespace) -> int:
+    from paddock.cli import reviewing
+
+    return reviewing.apply(options)
+
+
+def diff(options: argparse.Namespace) -> int:
+    from paddock.cli import reviewing
+
+    return reviewing.diff(options)
+
+
+def discard(options: argparse.Namespace) -> int:
+    from paddock.cli import reviewing
+
+    return reviewing.discard(options)
+
+
+def git(options: argparse.Namespace) -> int:
+    from paddock.cli import reviewing
+
+    return reviewing.git(options)

@@ -12,7 +12,17 @@ from paddock.limits import FRAME_DATA_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
     from paddock.frames import Message
+
+    T = TypeVar("T")
+
+
+async def in_thread(action: Callable[[], T]) -> T:
+    """Wait for something that works with files."""
+    return await asyncio.to_thread(action)
 
 
 class AsyncChannel:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from paddock import codec
 from paddock._version import VERSION
-from paddock.daemon import network_api
+from paddock.daemon import network_api, workspace_api
 from paddock.daemon.answer import Answer, Nothing
 from paddock.errors import UserError
 from paddock.model import BoxRequest, ExecSpec, Limits
-from paddock.runtime import commands
+from paddock.runtime import commands, joblist
 
 if TYPE_CHECKING:
     import socket
@@ -131,7 +131,8 @@ async def _run(runtime: Runtime, args: Run) -> Answer:
     box, job, channel = await runtime.run(args.request, args.exec)
     # Who asked for a limit is told whether it holds; later there may be no box to ask about.
     info = runtime.brief(box) if args.request.limits == Limits() else runtime.info(box)
-    return Answer(result={"box": codec.to_wire(info), "job": job}, fds=(channel.detach(),))
+    result = {"box": codec.to_wire(info), "job": job, "notes": box.told()}
+    return Answer(result=result, fds=(channel.detach(),))
 
 
 async def _exec(runtime: Runtime, args: Exec) -> Answer:
@@ -150,7 +151,7 @@ async def _session(runtime: Runtime, args: Session) -> Answer:
 
 async def _started(runtime: Runtime, box: Box, job: str, channel: socket.socket, spec: ExecSpec) -> Answer:
     """A detached command's start is read here; any other channel is handed to the client unread."""
-    result = {"box": codec.to_wire(runtime.brief(box)), "job": job}
+    result = {"box": codec.to_wire(runtime.brief(box)), "job": job, "notes": box.told()}
     if not spec.detach:
         return Answer(result=result, fds=(channel.detach(),))
     with channel:
@@ -182,7 +183,7 @@ async def _inspect(runtime: Runtime, args: Named) -> Answer:
 
 
 async def _plan(runtime: Runtime, args: Named) -> Answer:
-    return Answer(items=runtime.describe(args.box))
+    return Answer(items=await runtime.describe(args.box))
 
 
 async def _stop(runtime: Runtime, args: Stop) -> Answer:
@@ -209,11 +210,11 @@ async def _env(runtime: Runtime, args: Env) -> Answer:
 
 
 async def _jobs(runtime: Runtime, args: Named) -> Answer:
-    return Answer(items=tuple(codec.to_wire(job) for job in await runtime.jobs(args.box)))
+    return Answer(items=tuple(codec.to_wire(job) for job in await joblist.jobs(runtime, args.box)))
 
 
 async def _logs(runtime: Runtime, args: Logs) -> Answer:
-    job, fds = await runtime.log_files(args.box, args.job)
+    job, fds = await joblist.log_files(runtime, args.box, args.job)
     return Answer(result=codec.to_wire(job), fds=tuple(fds))
 
 
@@ -249,6 +250,7 @@ VERBS: dict[str, tuple[type, Verb]] = {
     "ending": (Named, _ending),
     "killed": (Named, _killed),
     **network_api.VERBS,
+    **workspace_api.VERBS,
 }
 
 

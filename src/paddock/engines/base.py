@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from paddock.model import BoxId, BoxSpec, Evidence, LimitReport
+from paddock.model import BoxId, BoxSpec, Evidence, LimitReport, Mount
 
 if TYPE_CHECKING:
     import socket
@@ -23,6 +23,7 @@ class Placement:
     directory: str
     index: int  # small and unique among living boxes; a root caller's boxes derive their uid from it
     localhost_ports: tuple[int, ...] = ()  # ports of the box's loopback that lead to the gateway from the start
+    view: tuple[Mount, ...] = ()  # in and over the workspace; one whose source is its target changes what is there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,9 @@ class Handle(Protocol):
 
     def kill(self) -> None:
         """End every process of the box at once."""
+
+    def refresh(self) -> bool:
+        """Let a review box see its workspace as the host has it now; False when it must be started anew for that."""
 
     def close(self) -> None:
         """Let go of descriptors; the box itself stays."""

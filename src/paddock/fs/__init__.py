@@ -5,6 +5,8 @@ from paddock.fs.lock import FileLock
 from paddock.fs.private import make_private_dir, write_atomic
 from paddock.fs.removal import discard_tree, remove_tree
 from paddock.fs.sockets import bind_unix, connect_unix, receive_fds
+from paddock.fs.swap import exchange, rename_new
+from paddock.fs.sync import sync_all, sync_file_systems
 from paddock.fs.usage import tree_bytes
 from paddock.fs.walk import is_missing, is_scarcity, mount_id
 
@@ -13,6 +15,7 @@ __all__ = [
     "bind_unix",
     "connect_unix",
     "discard_tree",
+    "exchange",
     "is_missing",
     "is_scarcity",
     "make_private_dir",
@@ -20,6 +23,9 @@ __all__ = [
     "open_beneath",
     "receive_fds",
     "remove_tree",
+    "rename_new",
+    "sync_all",
+    "sync_file_systems",
     "tree_bytes",
     "write_atomic",
 ]

@@ -13,12 +13,14 @@ import functools
 import os
 import stat
 
+from paddock.fs.walk import mount_id
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _SYS_OPENAT2 = 437  # one number on every architecture we run on
-_NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
+_NO_XDEV, _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x01, 0x02, 0x04, 0x08
 _RESOLVE = _NO_MAGICLINKS | _NO_SYMLINKS | _BENEATH
 _PATH_BYTES = 4096  # PATH_MAX, with its NUL
 
@@ -28,19 +30,20 @@ _UNLESS_PATH = os.O_NONBLOCK | os.O_NOCTTY
 _STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def open_beneath(root_fd: int, path: str, flags: int, mode: int = 0) -> int:
+def open_beneath(root_fd: int, path: str, flags: int, mode: int = 0, *, one_mount: bool = False) -> int:
     """A descriptor of the regular file or directory at `path` below `root_fd`, or OSError.
 
-    EXDEV: the path is absolute or has `..`; ELOOP or ENOTDIR: a symbolic link is in the way; ENXIO: a FIFO, socket or
-    device. With O_PATH the last component may be anything, a link too, and is not opened.
+    EXDEV: the path is absolute, has `..` or, with `one_mount`, enters something mounted below; ELOOP or ENOTDIR: a
+    symbolic link is in the way; ENXIO: a FIFO, socket or device. With O_PATH the last component may be anything, a
+    link too, and is not opened.
     """
     parts, flags = _parse(path, flags)
     if not flags & (os.O_CREAT | os.O_TMPFILE & ~os.O_DIRECTORY):
         mode = 0  # openat2 refuses a mode that means nothing
     if _has_openat2() and len(os.fsencode(path)) < _PATH_BYTES:
-        fd = _open_at_once(root_fd, parts, flags, mode)
+        fd = _open_at_once(root_fd, parts, flags, mode, _RESOLVE | _NO_XDEV if one_mount else _RESOLVE)
     else:
-        fd = _open_by_steps(root_fd, parts, flags, mode)
+        fd = _open_by_steps(root_fd, parts, flags, mode, one_mount=one_mount)
     if flags & os.O_PATH:
         return fd
     return _plain(fd, path)
@@ -71,17 +74,17 @@ def _is_a_name(path: str) -> bool:
     return True
 
 
-def _open_at_once(root_fd: int, parts: list[str], flags: int, mode: int) -> int:
+def _open_at_once(root_fd: int, parts: list[str], flags: int, mode: int, resolve: int) -> int:
     path = "/".join(parts)
     while True:
-        fd, code = _openat2(root_fd, os.fsencode(path), flags, mode)
+        fd, code = _openat2(root_fd, os.fsencode(path), flags, mode, resolve)
         if fd >= 0:
             return fd
         if code != errno.EINTR:
             raise OSError(code, os.strerror(code), path)
 
 
-def _open_by_steps(root_fd: int, parts: list[str], flags: int, mode: int) -> int:
+def _open_by_steps(root_fd: int, parts: list[str], flags: int, mode: int, *, one_mount: bool) -> int:
     at = root_fd
     try:
         for name in parts[:-1]:
@@ -89,10 +92,24 @@ def _open_by_steps(root_fd: int, parts: list[str], flags: int, mode: int) -> int
             if at != root_fd:
                 os.close(at)
             at = below
-        return os.open(parts[-1], flags, mode, dir_fd=at)
+        if one_mount:
+            _check_mount(root_fd, at, parts)
+        fd = os.open(parts[-1], flags, mode, dir_fd=at)
+        try:
+            if one_mount:
+                _check_mount(root_fd, fd, parts)
+        except OSError:
+            os.close(fd)
+            raise
+        return fd
     finally:
         if at != root_fd:
             os.close(at)
+
+
+def _check_mount(root_fd: int, fd: int, parts: list[str]) -> None:
+    if mount_id(fd) != mount_id(root_fd):
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), "/".join(parts))
 
 
 def _step(at: int, name: str) -> int:
@@ -116,18 +133,18 @@ def _plain(fd: int, path: str) -> int:
 @functools.cache
 def _has_openat2() -> bool:
     # By doing: a filter of an old container runtime answers EPERM where an old kernel answers ENOSYS.
-    fd, _ = _openat2(-100, b".", os.O_PATH | os.O_CLOEXEC, 0)
+    fd, _ = _openat2(-100, b".", os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE)
     if fd < 0:
         return False
     os.close(fd)
     return True
 
 
-def _openat2(root_fd: int, path: bytes, flags: int, mode: int) -> tuple[int, int]:
+def _openat2(root_fd: int, path: bytes, flags: int, mode: int, resolve: int) -> tuple[int, int]:
     import ctypes
     import struct
 
-    how = struct.pack("=QQQ", flags, mode & 0o7777, _RESOLVE)
+    how = struct.pack("=QQQ", flags, mode & 0o7777, resolve)
     fd = int(_syscall()(ctypes.c_long(_SYS_OPENAT2), root_fd, path, how, ctypes.c_size_t(len(how))))
     return fd, ctypes.get_errno() if fd < 0 else 0
 

@@ -11,6 +11,8 @@ from paddock.model import BoxInfo, BoxState, LimitReport
 
 if TYPE_CHECKING:
     from paddock.engines.base import Handle
+    from paddock.model import Mount
+    from paddock.runtime.workspaces import Before
     from paddock.store import BoxRow
 
 
@@ -32,6 +34,14 @@ class Box:
         self.ended.set()
         self.verdict: Ending | None = None  # set before we end a box ourselves, so that its exit is understood
         self.ending: Ending | None = None
+        self.view: tuple[Mount, ...] = ()  # as its last start made it
+        self.in_place = False  # it runs or is being started, and needs what was made in its workspace
+        self.notes: list[str] = []  # for whoever runs the next command
+        self.looked = asyncio.Event()  # of an ephemeral box: what it left is known
+        self.leaving = asyncio.Lock()  # one at a time asks for its commits
+        self.stale = ""  # why its workspace is not what it last saw
+        self.seen: tuple[int, ...] = ()  # of the workspace, when the box last looked
+        self.before: Before | None = None  # what was in a live box's workspace when we last told what is new
 
     def __repr__(self) -> str:
         return f"<Box {self.row.spec.name} {self.state.value}>"
@@ -46,7 +56,18 @@ class Box:
 
     @property
     def placement(self) -> Placement:
-        return Placement(id=self.row.id, spec=self.row.spec, directory=self.directory, index=self.row.position)
+        return Placement(
+            id=self.row.id, spec=self.row.spec, directory=self.directory, index=self.row.position, view=self.view
+        )
+
+    @property
+    def has_run(self) -> bool:
+        return self.handle is not None or self.before is not None or self.row.state is not BoxState.CREATED
+
+    def told(self) -> list[str]:
+        """The notes, once."""
+        notes, self.notes = self.notes, []
+        return notes
 
     def info(self, limits: tuple[LimitReport, ...] = (), network: str = "none") -> BoxInfo:
         spec = self.row.spec
@@ -67,4 +88,7 @@ class Box:
             limits=limits,
             network=network,
             ports=spec.network.publish,
+            mode=spec.mode,
+            branch=spec.branch,
+            masks=spec.masks,
         )

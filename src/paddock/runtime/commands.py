@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from paddock.model import ExecSpec, Limits
 
 REPLY_TIMEOUT_S = 30.0
+_SAID_BYTES = 4096
 
 
 def new_job_id() -> str:
@@ -100,6 +101,37 @@ async def ask_first(channel: socket.socket) -> Message:
         raise Unavailable("the box does not answer", hint="`paddock stop` ends it", code="no-answer") from error
     except OSError as error:
         raise Unavailable(f"the box went away: {error.strerror}", hint="run the command again", code="gone") from error
+
+
+async def finish(channel: socket.socket, timeout_s: float) -> tuple[int, bytes]:
+    """A command's exit code and the end of what it wrote, read as hostile bytes; its start is already sent."""
+    try:
+        return await asyncio.wait_for(_finish(channel), timeout_s)
+    except TimeoutError as error:
+        raise Unavailable("the box does not answer", hint="`paddock stop` ends it", code="no-answer") from error
+    except OSError as error:
+        raise Unavailable(f"the box went away: {error.strerror}", hint="run the command again", code="gone") from error
+
+
+async def _finish(channel: socket.socket) -> tuple[int, bytes]:
+    loop = asyncio.get_running_loop()
+    decoder = frames.Decoder()
+    said = b""
+    channel.setblocking(False)
+    while data := await loop.sock_recv(channel, limits.FRAME_DATA_BYTES):
+        for kind, payload in decoder.feed(data):
+            if kind != frames.MESSAGE:
+                said = (said + payload)[-_SAID_BYTES:]
+                continue
+            message = frames.decode_message(payload)
+            if message.get("event") == "started":
+                continue
+            code = expect(message, "exit").get("code")
+            if type(code) is not int:
+                raise Unavailable("the box sent a malformed answer: no exit code", code="protocol")
+            return code, said
+        await asyncio.sleep(0)  # a flood must not keep the daemon from everything else
+    raise Unavailable("the box ended before it answered", hint="run the command again", code="gone")
 
 
 async def ask(channel: socket.socket, message: Message) -> Message:

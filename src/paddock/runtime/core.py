@@ -23,14 +23,14 @@ from paddock.model import (
     BoxState,
     EngineName,
     ExecSpec,
-    JobInfo,
     Network,
     check_env,
 )
-from paddock.runtime import commands, journals, records, threads
+from paddock.runtime import commands, departures, journals, records, threads
 from paddock.runtime.box import Box, Ending
 from paddock.runtime.normalise import normalise, require_same_shape
 from paddock.runtime.policies import merge
+from paddock.runtime.workspaces import Workspaces
 from paddock.store import JobRow, Store, new_row, now
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from paddock.engines.base import Engine, Handle
     from paddock.frames import Message
     from paddock.paths import Paths
+    from paddock.reports import LeaveReport
     from paddock.runtime.network import Networks
     from paddock.watch import Watch
 
@@ -69,8 +70,10 @@ class Runtime:
         self.engines = engines
         self._home = home
         self.watch = make_watch(self.condemn)
+        self.workspaces = Workspaces(f"{paths.state}/placeholders", self.boxes)
         self.network: Networks | None = None  # without one a box has its loopback and nothing else
         self._endings: dict[str, Ending] = {}
+        self.departed: dict[str, LeaveReport] = {}  # what boxes of one command left
         # Making a box works in the event loop for some milliseconds: a hundred at once would delay every answer.
         self._admission = asyncio.Semaphore(limits.STARTS_MAX)
         self.starting = 0  # boxes that are being started or wait for their turn
@@ -236,6 +239,7 @@ class Runtime:
         disk is full, because they may be what fills it."""
         if self.boxes.get(box.row.id) is not box:
             return
+        await self.workspaces.released(box)
         moved = fs.discard_tree(box.directory, self.paths.trash)
         try:
             await self.write(self._store.remove, box.row.id)
@@ -270,6 +274,26 @@ class Runtime:
                 raise UserError(f"the box {box.name!r} was removed", code="no-box")
             if box.handle is None:
                 await self._start(box)
+            else:
+                await self._look_again(box)
+
+    async def _look_again(self, box: Box) -> None:
+        """A review box sees its workspace as it is now; who asked is told when that is not as it was."""
+        assert box.handle is not None
+        why, box.stale = await self.workspaces.changed(box), ""
+        is_idle = not why or not await self.running_ids(box)
+        if why and is_idle:
+            await self.workspaces.begin(box)
+        if box.handle.refresh():
+            if why:
+                box.notes.append(f"{why}: the box sees the workspace as it is now")
+        elif is_idle and not await self.running_ids(box):
+            await self._end(box, grace_s=0.0)
+            await self._start(box)
+            box.notes.append("the box was started anew, to see the workspace as it is now")
+        else:
+            box.stale = why
+            box.notes.append(f"commands run in the box, which sees its workspace as it was: `paddock stop {box.name}`")
 
     async def _start(self, box: Box, listening: Callable[[], None] | None = None) -> None:
         self.starting += 1
@@ -281,7 +305,7 @@ class Runtime:
 
     async def _start_now(self, box: Box, listening: Callable[[], None] | None) -> None:
         try:
-            handle = await self._make(box, listening)
+            handle = await self.make(box, listening)
         except PaddockError as error:
             await self._note(box, BoxState.FAILED, error.message)
             raise
@@ -301,7 +325,8 @@ class Runtime:
             await box.ended.wait()
             raise
 
-    async def _make(self, box: Box, listening: Callable[[], None] | None) -> Handle:
+    async def make(self, box: Box, listening: Callable[[], None] | None = None) -> Handle:
+        await self.workspaces.enter(box)
         if self.network is None:
             return await self.engine(box).start(box.placement, listening=listening)
         spec = box.row.spec
@@ -312,6 +337,7 @@ class Runtime:
 
     async def _note(self, box: Box, state: BoxState, reason: str) -> None:
         """Record how a box ended; without room for it, recovery will find out again."""
+        box.in_place = False
         box.row = replace(box.row, state=state, reason=reason, evidence=None)
         try:
             await self.write(self._store.set_state, box.row, state, reason)
@@ -321,6 +347,7 @@ class Runtime:
     def hold(self, box: Box, handle: Handle) -> None:
         """From here on the box's end is noticed."""
         box.handle = handle
+        box.in_place = True
         box.verdict, box.ending = None, None
         box.ended.clear()
         asyncio.get_running_loop().add_reader(handle.pidfd, self._on_exit, box)
@@ -338,12 +365,16 @@ class Runtime:
         """A box's first process is gone: say why, let go, and remove what was only for this run."""
         assert box.handle is not None
         try:
-            reason = await self._clean(box)
+            if box.row.spec.ephemeral:
+                await departures.look(self, box)
+            reason = await self.clean(box)
             if self.network is not None:
                 await self.network.left(box)
             ending = box.verdict or Ending(reason=reason or _unasked(box), exit_code=_KILLED)
             box.handle.close()
             box.handle, box.ending = None, ending
+            if box.row.spec.ephemeral:
+                await departures.last(self, box)
             self._endings[box.row.id] = ending
             while len(self._endings) > _ENDINGS_KEPT:
                 del self._endings[next(iter(self._endings))]
@@ -352,8 +383,9 @@ class Runtime:
         finally:
             box.ended.set()
 
-    async def _clean(self, box: Box) -> str:
+    async def clean(self, box: Box) -> str:
         try:
+            await self.workspaces.left(box)
             return await asyncio.to_thread(self.engine(box).clean, box.placement)
         except (OSError, RuntimeError) as error:  # RuntimeError: no thread is to be had
             log.warning("cleaning after %s: %s", box.name, error)
@@ -598,17 +630,13 @@ class Runtime:
     def _network_word(self, box: Box) -> str:
         return self.network.word(box) if self.network is not None else "none"
 
-    def describe(self, name: str) -> tuple[str, ...]:
+    async def describe(self, name: str) -> tuple[str, ...]:
         box = self.find(name)
+        async with box.lock:
+            await self.workspaces.look(box)
         return self.engine(box).describe(box.placement)
 
-    async def jobs(self, name: str) -> list[JobInfo]:
-        box = self.find(name)
-        rows = await self.write(self._store.jobs, box.row.id)
-        running = await self._running_ids(box)
-        return [self._job_info(box, row, running) for row in rows]
-
-    async def _running_ids(self, box: Box) -> set[str]:
+    async def running_ids(self, box: Box) -> set[str]:
         """The commands that init holds now: a journal without an end may be of a run that was killed."""
         try:
             with self._connect(box) as channel:
@@ -617,29 +645,8 @@ class Runtime:
             return set()
         return {str(row.get("id")) for row in rows if isinstance(row, dict)} if isinstance(rows, list) else set()
 
-    def _job_info(self, box: Box, row: JobRow, running: set[str]) -> JobInfo:
-        state = journals.state(box.directory, row.id)
-        return JobInfo(
-            id=row.id,
-            box=box.name,
-            argv=row.argv,
-            started_at=row.started_at,
-            running=state.running and row.id in running,
-            exit_code=state.exit_code,
-        )
-
-    async def log_files(self, name: str, job: str) -> tuple[JobInfo, list[int]]:
-        """A job's journal, as two descriptors to read."""
-        box = self.find(name)
-        rows = await self.write(self._store.jobs, box.row.id)
-        chosen = [row for row in rows if not job or row.id == job]
-        if not chosen:
-            what = f"job {job!r}" if job else "journalled command"
-            raise UserError(
-                f"the box {box.name!r} has no {what}", hint=f"`paddock logs --list {box.name}`", code="no-job"
-            )
-        row = chosen[-1]
-        return self._job_info(box, row, await self._running_ids(box)), journals.open_files(box.directory, row.id)
+    async def job_rows(self, box: Box) -> list[JobRow]:
+        return await self.write(self._store.jobs, box.row.id)
 
     # -- many ----------------------------------------------------------------------------------------------------------
 

@@ -14,9 +14,10 @@ from paddock import agents, guard
 from paddock.errors import UserError
 from paddock.model import BoxRequest, BoxSpec, Mount, check_name
 from paddock.runtime.policies import canonical
+from paddock.workspace import guarded
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
@@ -41,13 +42,17 @@ def normalise(request: BoxRequest, *, private: tuple[str, ...], home: str, taken
         caller_path=request.caller_path,
         caller_home=home,
         network=canonical(replace(request.network, project="")),  # the daemon reads the project's file itself
+        mode=request.mode,
+        branch=request.branch,
+        masks=_each(guarded.check_mask, workspace, request.masks),
+        writable=_each(guarded.check_writable, workspace, request.writable),
     )
 
 
 def require_same_shape(spec: BoxSpec, request: BoxRequest, wanted: BoxSpec) -> None:
     """What was asked for, where anything was, must be what the box has; `wanted` is what the request would become."""
     plain = BoxRequest(workspace=request.workspace)
-    for key in ("engine", "mounts", "limits"):
+    for key in ("engine", "mounts", "limits", "mode", "branch", "masks", "writable"):
         if getattr(request, key) != getattr(plain, key) and getattr(wanted, key) != getattr(spec, key):
             raise _different(spec, key)
     if request.network.publish and wanted.network.publish != spec.network.publish:
@@ -72,6 +77,10 @@ def _distinct(targets: list[str]) -> None:
     for target in targets:
         if targets.count(target) > 1:
             raise UserError(f"{target} is mounted twice", hint="give each mount its own place", code="bad-mount")
+
+
+def _each(check: Callable[[str, str], str], workspace: str, paths: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(check(workspace, path) for path in paths))
 
 
 def _workdir(workdir: str, workspace: str) -> str:

@@ -296,3 +296,8 @@ def test_a_box_without_a_gateway_takes_no_door(guest: Guest) -> None:
     answer = guest.ask(op="seal")
     assert (answer["event"], answer["code"]) == ("error", "not-sealed")
     guest.await_idle()
+
+
+def test_a_box_without_an_overlay_has_none_to_give(guest: Guest) -> None:
+    assert guest.ask(op="overlays") == {"event": "done"}
+    guest.await_idle()

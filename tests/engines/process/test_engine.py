@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import os
 import signal
+import stat
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,7 +21,7 @@ from paddock.engines.process.bounds import Bounds
 from paddock.engines.process.engine import ProcessEngine
 from paddock.engines.process.warm import Launcher
 from paddock.errors import Unavailable, UserError
-from paddock.model import BoxId, BoxSpec, Evidence, Limits, Mount
+from paddock.model import BoxId, BoxSpec, Evidence, Limits, Mount, WorkspaceMode
 from tests.support.installation import alive, children, until
 
 if TYPE_CHECKING:
@@ -300,5 +301,72 @@ def test_a_box_that_dies_while_it_starts_is_an_error(host: Path, monkeypatch: py
         for _ in range(5):
             with pytest.raises(Unavailable):
                 await one.start(placed(host))
+
+    within(host, act)
+
+
+# -- reviews -----------------------------------------------------------------------------------------------------------
+
+
+@box
+def test_the_layers_of_a_review_lie_in_its_storage_and_stay(host: Path) -> None:
+    (host / "work").chmod(0o750)
+    placement = placed(host, mode=WorkspaceMode.REVIEW)
+    layers = host / "boxes/one/review"
+
+    async def act(one: ProcessEngine, _launcher: Launcher) -> None:
+        for _ in range(2):
+            handle = await one.start(placement)
+            assert len(handle.overlays) == 1
+            assert handle.refresh()
+            handle.kill()
+            until(handle.ended, "the box ended")
+            handle.close()
+
+    within(host, act)
+    assert stat.S_IMODE((layers / "upper").stat().st_mode) == 0o750
+    assert {path.name for path in layers.iterdir()} == {"upper", "work"}
+
+
+@box
+def test_a_review_box_that_is_found_again_can_be_told_to_look(host: Path) -> None:
+    placement = placed(host, mode=WorkspaceMode.REVIEW)
+
+    async def act(one: ProcessEngine, _: Launcher) -> None:
+        handle = await one.start(placement)
+        found = await asyncio.to_thread(one.adopt, placement, handle.evidence)
+        assert found is not None
+        assert len(found.overlays) == 1
+        assert found.refresh()
+        os.close(found.overlays.pop())
+        assert not found.refresh(), "without a handle it has to be started anew"
+        found.overlays.append(os.open("/dev/null", os.O_RDONLY))
+        assert not found.refresh(), "what a box gave may be anything"
+        handle.kill()
+        for each in (handle, found):
+            each.close()
+
+    within(host, act)
+
+
+@box
+def test_a_live_box_has_nothing_to_look_at_again(host: Path) -> None:
+    async def act(one: ProcessEngine, _: Launcher) -> None:
+        handle = await one.start(placed(host))
+        assert (handle.overlays, handle.refresh()) == ([], True)
+        handle.kill()
+        handle.close()
+
+    within(host, act)
+
+
+@box
+@pytest.mark.privileged
+def test_more_trees_than_one_message_carries_are_refused_by_number(host: Path) -> None:
+    view = tuple(Mount(source=f"{host}/work/real", target=f"/mnt/{number}") for number in range(260))
+
+    async def act(one: ProcessEngine, _: Launcher) -> None:
+        with pytest.raises(UserError, match="253 mounts"):
+            await one.start(dataclasses.replace(placed(host), view=view))
 
     within(host, act)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from paddock import codec
+from paddock import codec, fs
 from paddock.engines.process import kernel, mounting
 from paddock.engines.process.plan import MountOp
 from tests.support import namespaces
@@ -30,9 +33,9 @@ def bind(source: Path, target: str, *attributes: str, **rest: Any) -> MountOp:
     )
 
 
-def build(*operations: MountOp) -> None:
+def build(*operations: MountOp) -> tuple[int, list[int]]:
     wire = [codec.to_wire(operation) for operation in operations]
-    mounting.build(wire, [])  # type: ignore[arg-type]
+    return mounting.build(wire, [])  # type: ignore[arg-type]
 
 
 def built(*operations: MountOp, check: Callable[[], None], flags: int = namespaces.MOUNTS) -> None:
@@ -310,3 +313,105 @@ def test_after_the_pivot_the_root_is_read_only_and_the_host_is_gone(source: Path
             os.stat(source)
 
     namespaces.inside(act)
+
+
+# -- an overlay --------------------------------------------------------------------------------------------------------
+
+
+def overlay(source: Path, target: str) -> MountOp:
+    for name in ("upper", "work"):
+        (source / "layers" / name).mkdir(parents=True, exist_ok=True)
+    return replace(bind(source / "work", target), op="overlay", layers=os.fspath(source / "layers"))
+
+
+def test_an_overlay_shows_the_source_and_writes_to_its_layer(source: Path) -> None:
+    def check() -> None:
+        assert (PLACE / "ws/file").read_text() == "content"
+        (PLACE / "ws/file").write_text("changed")
+        (PLACE / "ws/made").touch()
+        (PLACE / "ws/link").unlink()
+        flags = os.statvfs(PLACE / "ws").f_flag
+        assert flags & os.ST_NOSUID
+        assert flags & os.ST_NODEV
+        assert sorted(os.listdir(PLACE)) == ["ws"], "the places its layers came from are gone"
+
+    before = sorted(os.listdir(source / "work"))
+    built(overlay(source, "/ws"), check=check)
+    assert (source / "work/file").read_text() == "content"
+    assert sorted(os.listdir(source / "work")) == before
+    assert sorted(os.listdir(source / "layers/upper")) == ["file", "link", "made"]
+    assert stat.S_ISCHR((source / "layers/upper/link").lstat().st_mode)
+
+
+def test_an_overlay_finds_the_work_of_the_last_one(source: Path) -> None:
+    built(overlay(source, "/ws"), check=(PLACE / "ws/file").unlink)
+    (source / "work/file").write_text("by the host")
+    (source / "work/new").write_text("by the host")
+
+    def check() -> None:
+        assert not (PLACE / "ws/file").exists()
+        assert (PLACE / "ws/new").read_text() == "by the host"
+
+    built(overlay(source, "/ws"), check=check)
+
+
+def test_other_operations_work_on_an_overlay(source: Path) -> None:
+    def check() -> None:
+        assert (PLACE / "ws/file").read_text() == ""
+        with pytest.raises(OSError, match="Read-only file system"):
+            (PLACE / "ws/.git/made").touch()
+        with pytest.raises(OSError, match="busy"):
+            (PLACE / "ws/real").rename(PLACE / "ws/elsewhere")
+        assert (PLACE / "ws/real/deep/shown").read_text() == "extra"
+
+    built(
+        overlay(source, "/ws"),
+        bind(source / "extra", "/ws/real/deep"),
+        MountOp(op="readonly", target="/ws/.git"),
+        MountOp(op="cover", target="/ws/file"),
+        MountOp(op="pin", target="/ws/real"),
+        check=check,
+    )
+
+
+def test_a_pin_that_is_optional_may_be_missing(source: Path) -> None:
+    built(
+        bind(source / "work", "/ws"),
+        MountOp(op="pin", target="/ws/missing", optional=True),
+        check=lambda: _holds(PLACE / "ws/file", "content"),
+    )
+    refused(bind(source / "work", "/ws"), MountOp(op="pin", target="/ws/missing"), number=errno.ENOENT, said="pin")
+
+
+def test_an_overlay_of_a_directory_that_was_replaced_is_refused(source: Path) -> None:
+    planned = overlay(source, "/ws")
+    (source / "work").rename(source / "old")
+    (source / "work").mkdir()
+    refused(planned, number=errno.ESTALE, said="replaced")
+
+
+def test_an_overlay_looks_again_only_when_it_is_told(source: Path) -> None:
+    def act() -> None:
+        _, (picked,) = build(overlay(source, "/ws"))
+        shown, beside = PLACE / "ws/file", source / "beside"
+        assert shown.read_text() == "content"
+        assert not (PLACE / "ws/later").exists()
+        beside.write_text("replaced")
+        beside.rename(source / "work/file")
+        (source / "work/later").touch()
+        assert (shown.read_text(), (PLACE / "ws/later").exists()) == ("content", False)
+        kernel.look_again(picked)
+        assert (shown.read_text(), (PLACE / "ws/later").exists()) == ("replaced", True)
+
+    source = _elsewhere(source)
+    try:
+        namespaces.inside(act)
+    finally:
+        fs.remove_tree(os.fspath(source))  # the overlay's own work directory is closed to everybody
+
+
+def _elsewhere(source: Path) -> Path:
+    """The new root covers /tmp, and this test looks at both sides."""
+    place = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    shutil.copytree(source / "work", place / "work", symlinks=True)
+    return place

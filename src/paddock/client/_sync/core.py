@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from paddock import codec, frames, paths
 from paddock.client._sync.files import Files
-from paddock.client.transport import Channel, Transport
+from paddock.client.transport import Channel, Transport, in_thread
 from paddock.client.answers import (
     Started,
     box_request,
@@ -23,15 +24,19 @@ from paddock.client.answers import (
 )
 from paddock.errors import Unavailable, UserError
 from paddock.limits import FRAME_DATA_BYTES
-from paddock.model import BoxInfo, BoxRequest, ExecResult, ExecSpec, JobInfo, Limits, Mount, Network
+from paddock.model import BoxInfo, BoxRequest, ExecResult, ExecSpec, JobInfo, Limits, Mount, Network, View
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Collection, Sequence
 
     from paddock.client._sync.policies import Policies
+    from paddock.client.reviewing import Accept, Applied, Reviewing
     from paddock.frames import Message
     from paddock.model import TtySize
-    from paddock.reports import PolicyInfo
+    from paddock.reports import FetchInfo, LeaveReport, PolicyInfo
+    from paddock.workspace.home import Commit
+    from paddock.workspace.review import Result
+    from paddock.workspace.textdiff import FileDiff
 
 OUTPUT_BYTES_MAX = 64 * 1024 * 1024
 
@@ -41,7 +46,8 @@ class Paddock:
 
     def __init__(self, home: str | None = None) -> None:
         environ = {**os.environ, **({"PADDOCK_HOME": home} if home else {})}
-        self._transport = Transport(paths.Paths(environ))
+        self.paths = paths.Paths(environ)
+        self._transport = Transport(self.paths)
 
     def __repr__(self) -> str:
         return f"<Paddock {self._transport!r}>"
@@ -102,11 +108,14 @@ class Paddock:
         mounts: Sequence[Mount] = (),
         limits: Limits | None = None,
         network: Network | None = None,
+        view: View | None = None,
     ) -> Box:
         """Make a box; it starts with its first command."""
         request = box_request(
             name=name, workspace=workspace, agent=agent, env=env, mounts=mounts, limits=limits, network=network
         )
+        if view:
+            request = replace(request, mode=view.mode, branch=view.branch, masks=view.masks, writable=view.writable)
         return self.box(self.call("create", request=request))
 
     def open(self, request: BoxRequest) -> tuple[Box, bool]:
@@ -142,7 +151,8 @@ class Paddock:
         channel = Channel(one_channel(fds))
         try:
             answer = expect_object(result)
-            return Command(self, codec.from_wire(BoxInfo, answer.get("box")), str(answer.get("job")), channel)
+            info, notes = codec.from_wire(BoxInfo, answer.get("box")), expect_list(answer.get("notes", []))
+            return Command(self, info, str(answer.get("job")), channel, tuple(map(str, notes)))
         except BaseException:
             channel.close()
             raise
@@ -258,6 +268,58 @@ class Box:
     def plan(self) -> list[str]:
         return [str(line) for line in expect_list(self._paddock.call("plan", box=self.name))]
 
+    def diff(self, paths: Collection[str] = (), *, lines: bool = True) -> list[FileDiff]:
+        """What a review box changed, at and below these paths of its workspace; the lines are safe to print."""
+        reviewing = self._reviewing()
+        return in_thread(lambda: reviewing.diff(paths, with_lines=lines))
+
+    def apply(
+        self, paths: Collection[str] = (), *, accept: Accept = (), merge: bool = False, dry_run: bool = False
+    ) -> Applied:
+        """Bring changes of a review box home. Dangerous ones stay unless `accept` names each, or answers yes to it."""
+        reviewing = self._reviewing()
+        try:
+            return in_thread(lambda: reviewing.apply(paths, accept=accept, merge=merge, dry_run=dry_run))
+        finally:
+            if not dry_run:
+                self._touched("changes were applied")
+
+    def undo(self) -> Result:
+        """Take the last apply back; the box has the changes again."""
+        reviewing = self._reviewing()
+        try:
+            return in_thread(reviewing.undo)
+        finally:
+            self._touched("an apply was undone")
+
+    def discard(self, paths: Collection[str] = ()) -> None:
+        """Drop what a review box changed at and below these paths: it has the workspace's again."""
+        reviewing = self._reviewing()
+        try:
+            in_thread(lambda: reviewing.discard(paths))
+        finally:
+            self._touched("changes were discarded")
+
+    def _reviewing(self) -> Reviewing:
+        from paddock.client.reviewing import Reviewing  # loads much, and is needed by few
+
+        return Reviewing(self._paddock.paths, self.refresh())
+
+    def _touched(self, why: str) -> None:
+        self._paddock.call("touched", box=self.name, why=f"{why} ({self.name})")
+
+    def git_fetch(self) -> FetchInfo:
+        """Bring the box's commits home, as refs/paddock/BOX/BRANCH."""
+        from paddock.reports import FetchInfo
+
+        return codec.from_wire(FetchInfo, self._paddock.call("git_fetch", box=self.name))
+
+    def git_log(self) -> list[Commit]:
+        """The commits that came home, newest first. Their names and subjects are the box's words."""
+        from paddock.workspace.home import Commit
+
+        return [codec.from_wire(Commit, row) for row in expect_list(self._paddock.call("git_log", box=self.name))]
+
     def stop(self, grace_s: float = 5.0) -> None:
         self._paddock.call("stop", box=self.name, grace_s=grace_s)
 
@@ -268,8 +330,11 @@ class Box:
 class Command:
     """A command in a box, streaming over its own channel. Leaving it as a context manager lets go of it."""
 
-    def __init__(self, paddock: Paddock, box: BoxInfo, job: str, channel: Channel) -> None:
+    def __init__(
+        self, paddock: Paddock, box: BoxInfo, job: str, channel: Channel, notes: tuple[str, ...] = ()
+    ) -> None:
         self._paddock = paddock
+        self.notes = notes  # what the caller should know of the box
         self.box = box
         self.job = job
         self.channel = channel
@@ -345,6 +410,12 @@ class Command:
     def why_killed(self) -> str:
         """After exit code 137: the limit at which the kernel killed processes of the box, or nothing."""
         return str(self._paddock.call("killed", box=self.box.id))
+
+    def left(self) -> LeaveReport:
+        """After its end: what the box left that the host trusts, and the commits that came home with it."""
+        from paddock.reports import LeaveReport
+
+        return codec.from_wire(LeaveReport, self._paddock.call("left", box=self.box.id))
 
     def gone(self) -> Unavailable:
         """The channel broke: the daemon knows whether a limit ended the box."""

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     Plan = dict[str, Any]  # one of plan.Plan, as JSON
 
 PLAN_BYTES = 1 << 20
-MAX_TREES = 253  # SCM_RIGHTS carries no more in one message
 
 
 class Kit:
@@ -52,15 +51,15 @@ def write_file(path: str, text: str, *, at: int | None = None) -> None:
         os.close(fd)
 
 
-def enter(channel: socket.socket, listener: int, kit: Kit) -> Seal | None:
+def enter(channel: socket.socket, listener: int, kit: Kit) -> tuple[Seal | None, list[int]]:
     """Read the plan from `channel`, become the box, report on `channel` and close it.
 
-    Returns the gateway's sockets, if the box has a gateway.
+    Returns the gateway's sockets, if the box has a gateway, and handles of its overlays.
     """
     marks: list[tuple[str, float]] = []
     step = "plan"
     try:
-        data, trees, flags = receive_fds(channel, PLAN_BYTES, MAX_TREES)
+        data, trees, flags = receive_fds(channel, PLAN_BYTES, kernel.DESCRIPTORS_MAX)
         if not data or flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
             os._exit(0)  # the daemon went away or changed its mind
         plan = json.loads(data)
@@ -69,21 +68,21 @@ def enter(channel: socket.socket, listener: int, kit: Kit) -> Seal | None:
             marks.append((step, time.perf_counter()))
         step = "confine"
         sealed: Seal | None = plan.get("seal")
-        _close_descriptors({channel.fileno(), listener, *(sealed.descriptors() if sealed else ())})
+        _close_descriptors({channel.fileno(), listener, *plan["overlays"], *(sealed.descriptors() if sealed else ())})
         if kit.landlock_abi:  # a second layer under the mounts; doctor says when a kernel has none
             landlock.restrict(plan["writable"], kit.landlock_abi)
         seccomp.install(kit.filters)
         marks.append((step, time.perf_counter()))
         gc.collect()
         gc.freeze()
-        channel.send(json.dumps({"ok": True, "marks": marks}).encode())
+        socket.send_fds(channel, [json.dumps({"ok": True, "marks": marks}).encode()], plan["overlays"])
         if channel.recv(16) != b"go":
             os._exit(0)  # the daemon went away before we were in our cgroup
     except BaseException as error:  # noqa: BLE001  whatever it is, the box must not come up
         _report(channel, step, error)
         os._exit(71)
     channel.close()
-    return sealed
+    return sealed, plan["overlays"]
 
 
 def _report(channel: socket.socket, step: str, error: BaseException) -> None:
@@ -113,7 +112,7 @@ def _seal_network(plan: Plan, _kit: Kit, trees: list[int]) -> None:
 
 
 def _build_root(plan: Plan, _kit: Kit, trees: list[int]) -> None:
-    plan["settings"] = mounting.build(plan["mounts"], trees)
+    plan["settings"], plan["overlays"] = mounting.build(plan["mounts"], trees)
 
 
 def _limit_namespaces(plan: Plan, _kit: Kit, _trees: list[int]) -> None:

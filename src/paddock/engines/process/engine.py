@@ -20,15 +20,15 @@ from paddock import frames, fs, limits, proc
 from paddock.engines.process import bounds, etc, kernel, shims, toolchains
 from paddock.engines.process import plan as plans
 from paddock.engines.process.warm import DIED, Launcher, readable
-from paddock.errors import Unavailable
-from paddock.model import Evidence
+from paddock.errors import Unavailable, UserError
+from paddock.model import Evidence, WorkspaceMode
 from paddock.watch import WatchedBox
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from paddock.engines.base import Placement
-    from paddock.engines.process.plan import MountOp, Plan
+    from paddock.engines.process.plan import Plan
     from paddock.model import BoxId, LimitReport
 
 log = logging.getLogger(__name__)
@@ -46,6 +46,7 @@ _BACKLOG = 512  # connections init has not taken yet: commands that start in one
 _OWN_TIMER_S = 1.0
 _RESEAL_S = 5.0
 _REPLY_BYTES = 4096
+_OVERLAYS_MAX = 4
 # How programs are told which authorities to trust.
 _TRUST = dict.fromkeys(
     (
@@ -62,6 +63,7 @@ class ProcessHandle:
     def __init__(self, placement: Placement, evidence: Evidence, pidfd: int) -> None:
         self.evidence = evidence
         self.pidfd = pidfd
+        self.overlays: list[int] = []
         self._placement = placement
 
     def __repr__(self) -> str:
@@ -78,8 +80,18 @@ class ProcessHandle:
         poll.register(self.pidfd, select.POLLIN)
         return bool(poll.poll(0))
 
+    def refresh(self) -> bool:
+        try:
+            for overlay in self.overlays:
+                kernel.look_again(overlay)
+        except OSError as error:
+            log.warning("%r sees its workspace as it was: %s", self, error)
+            return False
+        return bool(self.overlays) or self._placement.spec.mode is not WorkspaceMode.REVIEW
+
     def close(self) -> None:
-        os.close(self.pidfd)
+        for fd in (self.pidfd, *self.overlays):
+            os.close(fd)
 
 
 class ProcessEngine:
@@ -141,7 +153,7 @@ class ProcessEngine:
         try:
             if planned is not None:
                 raise planned
-            await _ready(channel)
+            handle.overlays = await _ready(channel)
             await asyncio.shield(attaching)
             channel.send(b"go")  # it runs nothing before it is in its cgroup
         except BaseException as error:
@@ -168,6 +180,20 @@ class ProcessEngine:
             await asyncio.to_thread(fs.remove_tree, temporary)  # a box may have left a million files there
             _make_directory(temporary)
         os.chmod(temporary, 0o1777)  # beneath a 0700 directory
+        if placement.spec.mode is WorkspaceMode.REVIEW:
+            self._prepare_layers(f"{placement.directory}/review", os.lstat(placement.spec.workspace))
+
+    def _prepare_layers(self, directory: str, workspace: os.stat_result) -> None:
+        """Where a review box's changes lie: `upper`, and the kernel's own `work`."""
+        if _make_directory(directory):
+            _require_attributes(directory)
+        os.chmod(directory, 0o711)  # a root caller's box goes through it as somebody else; it lies beneath a 0700 one
+        for name in ("upper", "work"):
+            path = f"{directory}/{name}"
+            if _make_directory(path):
+                os.chmod(path, workspace.st_mode & 0o777)
+            if self._is_root:  # as what is in the workspace: the box's user stands for that owner
+                os.chown(path, workspace.st_uid, workspace.st_gid)
 
     def _plan(self, placement: Placement, *, sealed: bool) -> Plan:
         return plans.make(placement.spec, self._ground(placement, sealed=sealed))
@@ -187,6 +213,7 @@ class ProcessEngine:
             memory_by_kernel=self._bounds.holds_memory(),
             sealed=sealed,
             localhost_ports=placement.localhost_ports if sealed else (),
+            view=placement.view,
         )
 
     def _view(self, uid: int, gid: int) -> tuple[str, str]:
@@ -226,10 +253,14 @@ class ProcessEngine:
         trees: list[int] = []
         try:
             for op in plan.mounts:
-                if op.op == "bind":
-                    trees.append(kernel.open_tree(op.source))
+                for path in (op.source, op.layers) if op.op in {"bind", "overlay"} else ():
+                    if not path:
+                        continue
+                    trees.append(kernel.open_tree(path))
                     if op.owner:
-                        _map_owner(trees[-1], op, await self._id_map(op.owner, placement.index))
+                        _map_owner(trees[-1], path, await self._id_map(op.owner, placement.index))
+                if len(trees) >= kernel.DESCRIPTORS_MAX:  # one is left for the door
+                    raise _too_many()
         except BaseException:
             for fd in trees:
                 os.close(fd)
@@ -264,9 +295,22 @@ class ProcessEngine:
     # -- find again, clean up ------------------------------------------------------------------------------------------
 
     def adopt(self, placement: Placement, evidence: Evidence | None) -> ProcessHandle | None:
-        handle = _find(placement, evidence)
         # No record, or that of an earlier run: so it is when a daemon dies between a start and its record.
-        return handle if handle is not None else _find(placement, self._ask_identity(placement))
+        handle = _find(placement, evidence) or _find(placement, self._ask_identity(placement))
+        if handle is not None and placement.spec.mode is WorkspaceMode.REVIEW:
+            handle.overlays = self._ask_overlays(placement)
+        return handle
+
+    def _ask_overlays(self, placement: Placement) -> list[int]:
+        """# TRUST: init's word; a descriptor that is none of these is of no use for what we do with it."""
+        try:
+            with self.connect(placement) as channel:
+                channel.settimeout(1.0)
+                channel.sendall(frames.encode_message({"op": "overlays"}))
+                return fs.receive_fds(channel, _REPLY_BYTES, _OVERLAYS_MAX)[1]
+        except (OSError, Unavailable) as error:
+            log.warning("%s keeps its overlays: %s", placement.spec.name, error)
+            return []
 
     def _ask_identity(self, placement: Placement) -> Evidence | None:
         """A box started just before its daemon died has no record: the kernel says who answers on its socket."""
@@ -371,18 +415,23 @@ def _unlink(path: str) -> None:
         pass
 
 
-async def _ready(channel: socket.socket) -> None:
-    """Wait for the box's own word that it is confined."""
+async def _ready(channel: socket.socket) -> list[int]:
+    """Wait for the box's own word that it is confined; handles of its overlays come with it."""
+    fds: list[int] = []
     try:
         await asyncio.wait_for(readable(channel), limits.START_TIMEOUT_S)
-        reply = json.loads(channel.recv(_PLAN_BYTES) or b"{}")
+        data, fds = fs.receive_fds(channel, _PLAN_BYTES, _OVERLAYS_MAX)
+        reply = json.loads(data or b"{}")
     except TimeoutError:
         reply = {"error": f"no answer in {limits.START_TIMEOUT_S:.0f} s"}
     except (OSError, ValueError) as error:
         reply = {"error": str(error)}
     if reply.get("ok") is not True:
+        for fd in fds:
+            os.close(fd)
         raise _failed(reply)
     log.debug("steps of a start: %s", reply.get("marks"))  # `./bench --only phases` reads them
+    return fds
 
 
 def _first_message(channel: socket.socket) -> dict[str, object]:
@@ -454,12 +503,28 @@ def _find(placement: Placement, evidence: Evidence | None) -> ProcessHandle | No
     return ProcessHandle(placement, evidence, pidfd)
 
 
-def _map_owner(tree: int, op: MountOp, userns: int) -> None:
+def _too_many() -> UserError:
+    hint = "give a directory with fewer repositories in it, or use --review"
+    return UserError(f"the box would need over {kernel.DESCRIPTORS_MAX} mounts", hint=hint, code="too-many-mounts")
+
+
+def _require_attributes(directory: str) -> None:
+    try:
+        os.setxattr(directory, "user.paddock", b"")
+    except OSError as error:
+        raise Unavailable(
+            f"no review here: {directory} is on a file system without extended attributes ({error.strerror})",
+            hint="put PADDOCK_HOME on ext4, xfs, btrfs, or on tmpfs with Linux 6.6 or newer",
+            code="no-attributes",
+        ) from error
+
+
+def _map_owner(tree: int, path: str, userns: int) -> None:
     try:
         kernel.set_mount(tree, kernel.ATTR_IDMAP, userns=userns)
     except OSError as error:
         raise Unavailable(
-            f"the file system of {op.source} cannot map owners for a root caller: {error.strerror}",
+            f"the file system of {path} cannot map owners for a root caller: {error.strerror}",
             hint="run paddock as the user who owns the directory, or put it on ext4, xfs, btrfs or tmpfs",
             code="idmap",
         ) from error

@@ -37,6 +37,7 @@ _TEXTS: Final[dict[str, str]] = {
     "machine-id": "706164646f636b4fa1d05c1b2e9f3a84\n",
     # No Include: ssh refuses included files that belong to neither root nor the user, as the host's do in a box.
     "ssh/ssh_config": "Host *\n    SendEnv LANG LC_*\n",
+    "gitconfig": "",  # what the user commits as is mounted here
     # PATH is the box's and stays as it is.
     "profile": "[ ! -r /etc/bash.bashrc ] || . /etc/bash.bashrc\n",
     "bash.bashrc": _SHELL_RC,

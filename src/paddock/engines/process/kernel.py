@@ -15,6 +15,7 @@ _NUMBERS = {
     "x86_64": {"clone": 56, "pivot_root": 155, "keyctl": 250, "setresuid": 117, "setresgid": 119, "capset": 126},
     "aarch64": {"clone": 220, "pivot_root": 41, "keyctl": 219, "setresuid": 147, "setresgid": 149, "capset": 91},
 }
+_FSCONFIG, _FSPICK = 431, 433
 _OPEN_TREE, _MOVE_MOUNT, _CLOSE_RANGE, _OPENAT2, _MOUNT_SETATTR = 428, 429, 436, 437, 442
 _RESOLVE_STRICTLY = 0x02 | 0x04 | 0x08  # no magic links, no symlinks, beneath
 
@@ -36,11 +37,15 @@ MNT_DETACH = 2
 ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, ATTR_NOEXEC = 1, 2, 4, 8
 ATTR_IDMAP = 0x00100000
 
+DESCRIPTORS_MAX = 253  # SCM_RIGHTS carries no more in one message
+
 _AT_FDCWD = -100
 _AT_EMPTY_PATH = 0x1000
 _AT_RECURSIVE = 0x8000
 _OPEN_TREE_CLONE = 1
 _MOVE_FROM_EMPTY, _MOVE_TO_EMPTY = 0x04, 0x40
+_FSPICK_CLOEXEC, _FSPICK_EMPTY_PATH = 0x01, 0x08
+_RECONFIGURE = 7
 
 _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 4, 15, 24, 38
 _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
@@ -194,6 +199,20 @@ def set_mount(fd: int, attributes: int, *, recursive: bool = True, userns: int =
 def move_mount(fd: int, target_fd: int) -> None:
     flags = _MOVE_FROM_EMPTY | _MOVE_TO_EMPTY
     _check(_libc.syscall(_MOVE_MOUNT, fd, b"", target_fd, b"", flags), "move_mount")
+
+
+def pick_file_system(fd: int) -> int:
+    """A handle on the file system mounted at `fd`, for `look_again`."""
+    return _check(_libc.syscall(_FSPICK, fd, b"", _FSPICK_CLOEXEC | _FSPICK_EMPTY_PATH), "fspick")
+
+
+def look_again(picked: int) -> None:
+    """Let a file system forget what names it has looked up, but for what is open: a remount that changes nothing.
+
+    Whoever owns the user namespace in which it was mounted may do it, from outside too.
+    """
+    zero = ctypes.c_long(0)
+    _check(_libc.syscall(_FSCONFIG, picked, _RECONFIGURE, None, None, zero), "fsconfig")
 
 
 def open_beneath(root: int, path: str) -> int:

@@ -92,8 +92,7 @@ def _become_box(plan: int, listener: int, gate: int, kit: confine.Kit) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.read(gate, 1)  # ends when the parent has written the id maps
         os.setsid()
-        sealed = confine.enter(socket.socket(fileno=plan), listener, kit)
-        init.serve(listener, sealed)
+        init.serve(listener, *confine.enter(socket.socket(fileno=plan), listener, kit))
     finally:
         os._exit(70)
 

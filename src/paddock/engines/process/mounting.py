@@ -14,12 +14,14 @@ from paddock.engines.process import kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     Operation = dict[str, Any]  # one of plan.MountOp, as JSON; what is empty there is missing here
 
 ROOT = "/tmp"  # any directory that exists everywhere: the new root covers it until the pivot
 _EMPTY_FILE, _EMPTY_DIR = ".paddock-empty", ".paddock-void"
+_LOWER, _LAYERS = ".paddock-lower", ".paddock-layers"
 _ATTRIBUTES = {
     "ro": kernel.ATTR_RDONLY,
     "nosuid": kernel.ATTR_NOSUID,
@@ -29,10 +31,11 @@ _ATTRIBUTES = {
 _BASE = kernel.MS_NOSUID | kernel.MS_NODEV
 
 
-def build(operations: list[Operation], trees: list[int]) -> int:
-    """Assemble the new root at ROOT. `trees` are the bind sources when the caller is root, in plan order.
+def build(operations: list[Operation], trees: list[int]) -> tuple[int, list[int]]:
+    """Assemble the new root at ROOT. `trees` are the sources when the caller is root, in plan order.
 
-    Returns a descriptor of the box's own /proc/sys, beneath what covers it.
+    Returns a descriptor of the box's own /proc/sys, beneath what covers it, and one of each overlay, with which its
+    owner can make it look again at what lies below.
     """
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
     sources = _open_sources(operations, trees)
@@ -41,18 +44,21 @@ def build(operations: list[Operation], trees: list[int]) -> int:
     os.close(os.open(_EMPTY_FILE, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444, dir_fd=root))
     os.mkdir(_EMPTY_DIR, 0o555, dir_fd=root)
     settings = -1
+    overlays = []
     for number, operation in enumerate(operations):
         try:
-            _EXECUTE[operation["op"]](root, operation, sources.get(number, -1))
+            _EXECUTE[operation["op"]](root, operation, *sources.get(number, ()))
         except OSError as error:
             msg = f"{operation['op']} {operation['target']}: {error.strerror}"
             raise OSError(error.errno, msg) from error
         if operation["op"] == "proc":
             settings = _walk(root, f"{operation['target']}/sys", directory=None)
+        if operation["op"] == "overlay":
+            overlays.append(_picked(root, operation))
     os.unlink(_EMPTY_FILE, dir_fd=root)
     os.rmdir(_EMPTY_DIR, dir_fd=root)
     os.close(root)
-    return settings
+    return settings, overlays
 
 
 def pivot() -> None:
@@ -63,16 +69,16 @@ def pivot() -> None:
     kernel.mount("none", "/dev", None, dev)
 
 
-def _open_sources(operations: list[Operation], trees: list[int]) -> dict[int, int]:
+def _open_sources(operations: list[Operation], trees: list[int]) -> dict[int, list[int]]:
     given = list(trees)
-    sources: dict[int, int] = {}
+    sources: dict[int, list[int]] = {}
     for number, operation in enumerate(operations):
         if operation["op"] == "device":
-            sources[number] = kernel.open_tree(operation["source"], recursive=False)
-        elif operation["op"] == "bind":
-            fd = given.pop(0) if trees else kernel.open_tree(operation["source"])
-            _check_identity(fd, operation)
-            sources[number] = fd
+            sources[number] = [kernel.open_tree(operation["source"], recursive=False)]
+        elif operation["op"] in {"bind", "overlay"}:
+            paths = [operation[key] for key in ("source", "layers") if operation.get(key)]
+            sources[number] = [given.pop(0) if trees else kernel.open_tree(path) for path in paths]
+            _check_identity(sources[number][0], operation)
     return sources
 
 
@@ -83,7 +89,7 @@ def _check_identity(fd: int, operation: Operation) -> None:
         raise OSError(errno.ESTALE, msg)
 
 
-def _tmpfs(root: int, operation: Operation, _source: int) -> None:
+def _tmpfs(root: int, operation: Operation) -> None:
     target = _walk(root, operation["target"], directory=True)
     flags = _BASE | (kernel.MS_NOEXEC if operation["noexec"] else 0)
     if operation.get("devices"):
@@ -92,21 +98,21 @@ def _tmpfs(root: int, operation: Operation, _source: int) -> None:
     os.close(target)
 
 
-def _filesystem(root: int, operation: Operation, _source: int) -> None:
+def _filesystem(root: int, operation: Operation) -> None:
     target = _walk(root, operation["target"], directory=True)
     flags = kernel.MS_NOSUID | kernel.MS_NOEXEC | (kernel.MS_NODEV if operation["op"] == "proc" else 0)
     kernel.mount(operation["op"], f"/proc/self/fd/{target}", operation["op"], flags, operation.get("options", ""))
     os.close(target)
 
 
-def _directory(root: int, operation: Operation, _source: int) -> None:
+def _directory(root: int, operation: Operation) -> None:
     fd = _walk(root, operation["target"], directory=True)
     if operation.get("mode"):
         os.chmod(f"/proc/self/fd/{fd}", operation["mode"])
     os.close(fd)
 
 
-def _symlink(root: int, operation: Operation, _source: int) -> None:
+def _symlink(root: int, operation: Operation) -> None:
     parent, _, name = operation["target"].rpartition("/")
     fd = _walk(root, parent or "/", directory=True)
     os.symlink(operation["to"], name, dir_fd=fd)
@@ -124,7 +130,34 @@ def _bind(root: int, operation: Operation, source: int) -> None:
     os.close(target)
 
 
-def _readonly(root: int, operation: Operation, _source: int) -> None:
+def _overlay(root: int, operation: Operation, lower: int, layers: int) -> None:
+    """Mount it from places of its own: the kernel takes layers only from the mounts of this very namespace."""
+    for name, tree in ((_LOWER, lower), (_LAYERS, layers)):
+        os.mkdir(name, 0o700, dir_fd=root)
+        place = _walk(root, name, directory=True)
+        kernel.move_mount(tree, place)
+        os.close(place)
+        os.close(tree)
+    target = _walk(root, operation["target"], directory=True)
+    base = f"{ROOT}/{_LAYERS}"
+    # No index and no inode numbers of its own: with them the kernel would hold the lower to be the one it first saw.
+    options = f"userxattr,index=off,xino=off,lowerdir={ROOT}/{_LOWER},upperdir={base}/upper,workdir={base}/work"
+    kernel.mount("overlay", f"/proc/self/fd/{target}", "overlay", _BASE, options)
+    os.close(target)
+    for name in (_LOWER, _LAYERS):
+        kernel.unmount(f"{ROOT}/{name}")
+        os.rmdir(name, dir_fd=root)
+
+
+def _picked(root: int, operation: Operation) -> int:
+    target = _walk(root, operation["target"], directory=True)
+    try:
+        return kernel.pick_file_system(target)
+    finally:
+        os.close(target)
+
+
+def _readonly(root: int, operation: Operation) -> None:
     """Make an existing file or directory read-only where it is, which also pins its name: it is a mount point."""
     target = _find(root, operation)
     if target < 0:
@@ -136,16 +169,18 @@ def _readonly(root: int, operation: Operation, _source: int) -> None:
     os.close(target)
 
 
-def _pin(root: int, operation: Operation, _source: int) -> None:
+def _pin(root: int, operation: Operation) -> None:
     """Make an existing directory a mount point, so that it can be neither renamed nor removed."""
     target = _find(root, operation)
+    if target < 0:
+        return
     tree = kernel.clone_tree(target, recursive=True)
     kernel.move_mount(tree, target)
     os.close(tree)
     os.close(target)
 
 
-def _cover(root: int, operation: Operation, _source: int) -> None:
+def _cover(root: int, operation: Operation) -> None:
     """Hide an existing file or directory behind an empty, read-only one."""
     target = _find(root, operation)
     if target < 0:
@@ -212,13 +247,14 @@ def _make(fd: int, name: str, *, directory: bool) -> None:
             raise
 
 
-_EXECUTE = {
+_EXECUTE: dict[str, Callable[..., None]] = {
     "tmpfs": _tmpfs,
     "proc": _filesystem,
     "devpts": _filesystem,
     "dir": _directory,
     "symlink": _symlink,
     "bind": _bind,
+    "overlay": _overlay,
     "device": _bind,
     "readonly": _readonly,
     "pin": _pin,

@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING, Literal
 from paddock import codec, fs, guard, limits
 from paddock.engines.process import hostsockets, nft
 from paddock.engines.process.toolchains import Toolchains
-from paddock.errors import UserError
+from paddock.errors import Unavailable, UserError
+from paddock.model import Mount, WorkspaceMode
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from paddock.model import BoxSpec
 
 HOME = "/home/agent"
@@ -40,7 +43,9 @@ _JAVA_STORES = ("ssl/certs/java/cacerts", "pki/ca-trust/extracted/java/cacerts")
 _USR_MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _NAMESPACES = ("mnt", "net", "pid", "ipc", "uts", "cgroup", "time")
 
-MountKind = Literal["tmpfs", "proc", "devpts", "dir", "symlink", "bind", "device", "readonly", "pin", "cover"]
+MountKind = Literal[
+    "tmpfs", "proc", "devpts", "dir", "symlink", "bind", "overlay", "device", "readonly", "pin", "cover"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +53,7 @@ class MountOp:
     op: MountKind
     target: str
     source: str = ""
+    layers: str = ""  # of an overlay over the source: the directory of its `upper` and `work`
     to: str = ""
     options: str = ""
     attributes: tuple[str, ...] = ()
@@ -62,6 +68,8 @@ class MountOp:
         words = [self.op, self.target]
         if self.source:
             words.append(f"from {self.source}")
+        if self.layers:
+            words.append(f"changes to {self.layers}/upper")
         if self.to:
             words.append(f"-> {self.to}")
         words += [text for text in (",".join(self.attributes), self.options) if text]
@@ -135,10 +143,13 @@ class Ground:
     memory_by_kernel: bool
     sealed: bool = False
     localhost_ports: tuple[int, ...] = ()
+    view: tuple[Mount, ...] = ()  # what the workspace needs besides itself: the box's own gitdir, what is read-only
 
 
 def make(spec: BoxSpec, ground: Ground) -> Plan:
-    shown = _shown(spec)
+    shown = _shown(spec, ground)
+    private = spec.mode is not WorkspaceMode.LIVE
+    live = [row for row in shown if not (private and row[1] == spec.workspace)]  # what the host has too
     sockets = hostsockets.Bound(ours=f"{os.path.dirname(ground.storage)}/")
     return Plan(
         mounts=(
@@ -148,9 +159,10 @@ def make(spec: BoxSpec, ground: Ground) -> Plan:
             *_private(ground),
             *_network(ground),
             *_toolchains(spec, ground, sockets),
-            *(_bind(source, target, ground, read_only=ro, own=True) for source, target, ro in shown),
-            *_hidden(spec, shown, ground),
-            *_protected(shown, sockets),
+            *_user_directories(spec, shown, ground),
+            *_hidden(spec, live, ground),
+            *_protected(live, sockets, {mount.target for mount in ground.view}),
+            *_masked(spec),
         ),
         uid=ground.uid,
         gid=ground.gid,
@@ -158,7 +170,11 @@ def make(spec: BoxSpec, ground: Ground) -> Plan:
         pids=within(resource.RLIMIT_NPROC, spec.limits.pids or limits.PIDS_DEFAULT),
         rlimits=_rlimits(spec, ground),
         namespace_limits=_namespace_limits(ground.memory_bytes, sealed=ground.sealed),
-        writable=(HOME, "/tmp", "/run/user", "/run/lock", "/dev/shm", *(target for _, target, ro in shown if not ro)),
+        writable=(
+            *(HOME, "/tmp", "/run/user", "/run/lock", "/dev/shm"),
+            *(target for _, target, ro in shown if not ro),
+            *(mount.target for mount in ground.view if not mount.read_only and mount.source != mount.target),
+        ),
         nice=limits.NICE,
         oom_score_adj=max(500, _own_oom_score()),
         sealed=ground.sealed,
@@ -166,11 +182,63 @@ def make(spec: BoxSpec, ground: Ground) -> Plan:
     )
 
 
-def _shown(spec: BoxSpec) -> list[tuple[str, str, bool]]:
+def _shown(spec: BoxSpec, ground: Ground) -> list[tuple[str, str, bool]]:
     """The user's own directories, outer ones first, so that none covers another."""
-    rows = [(spec.workspace, spec.workspace, False)]
+    rows = [(_workspace(spec, ground), spec.workspace, False)]
     rows += [(mount.source, mount.target, mount.read_only) for mount in spec.mounts]
     return sorted(rows, key=lambda row: row[1].count("/"))
+
+
+def _workspace(spec: BoxSpec, ground: Ground) -> str:
+    if spec.mode is not WorkspaceMode.CLONE:
+        return spec.workspace
+    clone = next((mount.source for mount in ground.view if mount.target == spec.workspace), "")
+    if not clone:
+        raise Unavailable(f"the box {spec.name!r} has lost its clone", hint="recreate the box", code="no-clone")
+    return clone
+
+
+def _user_directories(spec: BoxSpec, shown: list[tuple[str, str, bool]], ground: Ground) -> list[MountOp]:
+    """The user's directories and what lies in or over them, outer ones first."""
+    ops = []
+    for source, target, read_only in shown:
+        if target == spec.workspace and spec.mode is WorkspaceMode.REVIEW:
+            ops.append(_overlay(source, target, ground))
+        else:
+            ops.append(_bind(source, target, ground, read_only=read_only, own=True))
+    ops += [_viewed(mount, ground) for mount in ground.view if mount.target != spec.workspace]
+    return sorted(ops, key=lambda op: op.target.count("/"))
+
+
+def _viewed(mount: Mount, ground: Ground) -> MountOp:
+    if mount.source == mount.target:  # it is there already, with the directory around it: no tree to open
+        if mount.read_only:
+            return MountOp(op="readonly", target=mount.target)
+        closed = [other.target for other in ground.view if other.read_only]
+        if not any(_beneath(mount.target, place) for place in closed):
+            return MountOp(op="pin", target=mount.target)
+    return _bind(mount.source, mount.target, ground, read_only=mount.read_only, own=True)
+
+
+def _overlay(source: str, target: str, ground: Ground) -> MountOp:
+    """The workspace below, a layer of the box's own above: the kernel shows them as one and writes to the upper."""
+    _refuse_repository(source)
+    for point in guard.mounts_inside(source):
+        hint = "leave review mode out, or give a directory without mounts; `umount` it if it is not needed"
+        raise UserError(f"{point} is mounted inside the workspace, and a review shows one file system", hint=hint)
+    return replace(
+        _bind(source, target, ground, read_only=False, own=True), op="overlay", layers=f"{ground.storage}/review"
+    )
+
+
+def _masked(spec: BoxSpec) -> list[MountOp]:
+    """Empty and read-only; and no directory on the way can be moved, or the next start would not find what to hide."""
+    ops = []
+    for path in spec.masks:
+        *way, last = _pinned(spec.workspace, spec.workspace, f"{spec.workspace}/{path}")
+        ops += [replace(op, optional=True) for op in way]
+        ops.append(MountOp(op="cover", target=last.target, optional=True))
+    return list(dict.fromkeys(ops))
 
 
 def _system(ground: Ground) -> list[MountOp]:
@@ -261,7 +329,7 @@ def _plain_files(etc: str, paths: tuple[str, ...]) -> tuple[str, ...]:
 
 def _toolchains(spec: BoxSpec, ground: Ground, sockets: hostsockets.Bound) -> list[MountOp]:
     def outside(path: str) -> bool:  # a virtual environment inside the workspace is the workspace's own
-        return not any(_beneath(path, target) for _, target, _ in _shown(spec))
+        return not any(_beneath(path, target) for _, target, _ in _shown(spec, ground))
 
     trees = [tree for tree in ground.toolchains.trees if outside(tree)]
     covers = [path for path in ground.toolchains.covers if outside(path)]
@@ -284,7 +352,9 @@ def _hidden(spec: BoxSpec, shown: list[tuple[str, str, bool]], ground: Ground) -
     return ops
 
 
-def _protected(shown: list[tuple[str, str, bool]], sockets: hostsockets.Bound) -> list[MountOp]:
+def _protected(
+    shown: list[tuple[str, str, bool]], sockets: hostsockets.Bound, replaced: Collection[str]
+) -> list[MountOp]:
     ops: list[MountOp] = []
     for source, target, read_only in shown:
         for path in sockets.beneath(source):
@@ -293,6 +363,7 @@ def _protected(shown: list[tuple[str, str, bool]], sockets: hostsockets.Bound) -
             _refuse_repository(source)
             repositories = [row[0] for row in shown if _beneath(row[0], source)]  # under a second name, perhaps
             places = [f"{place}/.git" for place in repositories if _has_git(place)]
+            places = [place for place in places if target + place[len(source) :] not in replaced]
             for place in [*places, *_own_program(source)]:
                 ops += _pinned(source, target, place)
     return list(dict.fromkeys(ops))

@@ -1,0 +1,131 @@
+"""The changes of a review box, read and brought home in the process that asks.
+
+What a box wrote is hostile and may be much. So neither the daemon, which holds all boxes, nor anybody else's command
+pays for looking at it; and a plan that was shown is carried out by those who showed it, as it stands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from paddock import limits
+from paddock.errors import UserError
+from paddock.model import BoxInfo, WorkspaceMode
+from paddock.workspace import git, gitdir, repository, review
+from paddock.workspace.plan import Plan, Why
+from paddock.workspace.review import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from paddock.paths import Paths
+    from paddock.workspace.gitdir import Unit
+    from paddock.workspace.plan import Withheld
+    from paddock.workspace.review import Review
+    from paddock.workspace.textdiff import FileDiff
+
+    Accept = Collection[str] | Callable[[Plan, Withheld], bool]
+
+_EVERYTHING = ("",)
+_HINTS = {
+    WorkspaceMode.LIVE: "its changes are in the workspace already; `paddock run --review` makes a box that asks first",
+    WorkspaceMode.CLONE: "its commits come home with `paddock git BOX fetch`",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """What an apply did: `result` is None if it was only asked what it would do, or there was nothing to do."""
+
+    plan: Plan
+    result: Result | None = None
+    recovered: tuple[Result, ...] = ()  # of applies that ended in the middle before
+    merged: tuple[Result, ...] = ()  # of conflicts in which both sides' changes fit together
+
+    @property
+    def is_whole(self) -> bool:
+        results = (self.result, *self.merged) if self.result else self.merged
+        return not self.plan.withheld and not any(done.error for result in results for done in result.done)
+
+
+class Reviewing:
+    """The review of one box; nothing is held open between two calls."""
+
+    def __init__(self, paths: Paths, info: BoxInfo) -> None:
+        if info.mode is not WorkspaceMode.REVIEW:
+            raise UserError(
+                f"{info.name!r} is a {info.mode.value} box, which has nothing to review",
+                hint=_HINTS[info.mode],
+                code="not-review",
+            )
+        self._workspace = info.workspace
+        self._directory = f"{paths.boxes}/{info.id}"
+
+    def __repr__(self) -> str:
+        return f"<Reviewing {self._directory} over {self._workspace}>"
+
+    def _open(self) -> Review:
+        return review.at(self._workspace, self._directory)
+
+    def diff(self, paths: Collection[str] = (), *, with_lines: bool = True) -> list[FileDiff]:
+        with self._open() as opened:
+            return list(opened.diff(tuple(paths) or _EVERYTHING, with_lines=with_lines))
+
+    def apply(
+        self, paths: Collection[str] = (), *, accept: Accept = (), merge: bool = False, dry_run: bool = False
+    ) -> Applied:
+        """Bring changes home; those that are dangerous only if `accept` names them, or says yes to each.
+
+        With `merge` a file that changed on the host too gets the lines of both, where git has what they started from.
+        """
+        with self._open() as opened:
+            recovered = () if dry_run else opened.recover()
+            proposed = opened.propose(tuple(paths) or _EVERYTHING)
+            plan = proposed.accepting(_accepted(proposed, accept))
+            result = None if dry_run or not plan.operations else opened.apply(plan)
+            merged = self._merge(opened, plan) if merge and not dry_run else {}
+        left = tuple(item for item in plan.withheld if item.path not in merged)
+        plan = replace(plan, withheld=left)
+        return Applied(plan=plan, result=result, recovered=recovered, merged=tuple(merged.values()))
+
+    def _merge(self, opened: Review, plan: Plan) -> dict[str, Result]:
+        """Conflicts that a three-way merge settles; what the host would run or obey is left to its user."""
+        paths = [item.path for item in plan.withheld if item.why is Why.CONFLICT]
+        units = self._units() if paths else ()
+        if not units or not units[0].base:
+            return {}
+        dangers = opened.dangers(opened.changes().items)
+        found = {}
+        for path in paths:
+            ancestor = _committed(units[0], path)
+            content = opened.merged(path, ancestor) if ancestor is not None and path not in dangers else None
+            if content is not None:
+                found[path] = opened.apply_merged(path, content)
+        return found
+
+    def _units(self) -> tuple[Unit, ...]:
+        private = gitdir.load(f"{self._directory}/git", repository.find(self._workspace))
+        return private.units if private else ()
+
+    def undo(self) -> Result:
+        with self._open() as opened:
+            return opened.undo()
+
+    def discard(self, paths: Collection[str] = ()) -> None:
+        with self._open() as opened:
+            opened.discard(tuple(paths) or _EVERYTHING)
+
+
+def _committed(unit: Unit, path: str) -> bytes | None:
+    """A file as the commit has it that the box started from."""
+    place = git.Place(git_dir=unit.repository.common_dir)
+    words = ["cat-file", "blob", f"{unit.base[0]}:{path}"]
+    done = git.hardened(words, place, output_bytes_max=limits.REVIEW_TEXT_BYTES)
+    return None if done.code or done.truncated else done.stdout
+
+
+def _accepted(plan: Plan, accept: Accept) -> Collection[str]:
+    if callable(accept):
+        return {danger.path for danger in plan.dangers if accept(plan, danger)}
+    return accept

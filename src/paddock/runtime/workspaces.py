@@ -1,0 +1,272 @@
+"""What a box has of its workspace besides the files: a gitdir of its own, a clone, and in live mode what is closed.
+
+The parts are workspace's; which of them a mode needs, and when, is decided here. Everything may wait for the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, assert_never
+
+from paddock import codec, fs
+from paddock.errors import PaddockError, Unavailable, UserError
+from paddock.model import Mount, WorkspaceMode
+from paddock.workspace import clone, closed, gitdir, guarded, nested, repository
+from paddock.workspace import review as reviews
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from paddock.model import BoxId, BoxSpec
+    from paddock.runtime.box import Box
+    from paddock.workspace.gitdir import Identity, Unit
+    from paddock.workspace.repository import Repository
+    from paddock.workspace.review import Review
+
+log = logging.getLogger(__name__)
+_GIT = "git"  # below a box's directory
+_TICKS_NS = 10_000_000  # inodes are stamped by a clock that lags behind this much
+_SECRETS_SHOWN = 5
+_IDENTITY_FRESH_S = 5.0  # asking git costs two processes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placeholders:
+    """Empty directories made in a workspace to be mounted on."""
+
+    workspace: str
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """What a live box found in its workspace that the host trusts, to tell at its end what is new."""
+
+    found: nested.Found
+    survey: guarded.Survey
+    since_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    mounts: tuple[Mount, ...]
+    notes: tuple[str, ...] = ()
+    before: Before | None = None
+
+
+class Workspaces:
+    """`directory` holds the records of placeholders: another of the `boxes` may need one after that which made it."""
+
+    def __init__(self, directory: str, boxes: Mapping[BoxId, Box]) -> None:
+        self._directory = directory
+        self._boxes = boxes
+        self._identities: dict[tuple[str, str], tuple[float, Identity]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Workspaces {self._directory}>"
+
+    async def enter(self, box: Box) -> None:
+        """Before a box starts."""
+        box.in_place = True
+        made = await asyncio.to_thread(self._prepare, box.row.spec, box.directory)
+        box.view, box.before, box.notes = made.mounts, box.before or made.before, list(made.notes)
+        box.stale, box.seen = "", _stamp(box.row.spec)
+
+    async def look(self, box: Box) -> None:
+        """Know what a box would see, without starting it."""
+        if not box.view:
+            box.view = await asyncio.to_thread(self.prepare, box.row.spec, box.directory)
+
+    async def left(self, box: Box) -> None:
+        """After a box has ended."""
+        box.in_place = False
+        busy = [other.row.spec.workspace for other in self._boxes.values() if other.in_place]
+        await asyncio.to_thread(self.leave, busy)
+
+    async def changed(self, box: Box) -> str:
+        """Why a review box's workspace is not what it last saw, as far as that is known without a walk."""
+        if box.row.spec.mode is not WorkspaceMode.REVIEW:
+            return ""
+        seen = await asyncio.to_thread(_stamp, box.row.spec)
+        why = box.stale or ("the workspace changed on the host" if seen != box.seen else "")
+        box.seen = seen
+        return why
+
+    async def begin(self, box: Box) -> None:
+        """A review box that runs nothing is about to look again."""
+        await asyncio.to_thread(_open_layers, box.row.spec, box.directory)
+
+    def touched(self, box: Box, why: str) -> None:
+        """Files of the workspace, or of a review box's own layer, were changed by us."""
+        for other in self._boxes.values():
+            if other is not box and other.handle and _overlap(other.row.spec.workspace, box.row.spec.workspace):
+                other.stale = why
+        if box.handle is not None:
+            box.handle.refresh()  # at once: what a command that runs now writes must not go where it was
+            box.stale = why
+
+    async def released(self, box: Box) -> None:
+        """Wait for whoever applies changes of the box: its record of them lies in its directory."""
+        state = f"{box.directory}/review/state"
+        if box.row.spec.mode is WorkspaceMode.REVIEW and not fs.is_missing(state):
+            await asyncio.to_thread(_await_lock, f"{state}/lock")
+
+    def prepare(self, spec: BoxSpec, directory: str) -> tuple[Mount, ...]:
+        """Make what is missing and say what is to be mounted; UserError if the workspace is not fit for the mode."""
+        return self._prepare(spec, directory).mounts
+
+    def _prepare(self, spec: BoxSpec, directory: str) -> Prepared:
+        _require_the_same(spec.workspace)
+        found = repository.find(spec.workspace)
+        match spec.mode:
+            case WorkspaceMode.LIVE:
+                return self._live(spec, directory, found)
+            case WorkspaceMode.REVIEW:
+                private = self._private(spec, directory, found)
+                _open_layers(spec, directory)
+                return Prepared(mounts=private.mounts, notes=(*private.notes, *_secrets(spec)))
+            case WorkspaceMode.CLONE:
+                return Prepared(mounts=self._clone(spec, directory, found))
+            case _:
+                assert_never(spec.mode)
+
+    def leave(self, busy: Collection[str]) -> None:
+        """Take away the placeholders that no box needs; `busy` are the workspaces of those that run or start.
+
+        Removing the directory under a mount would take the mount away in every box.
+        """
+        try:
+            names = os.listdir(self._directory)
+        except FileNotFoundError:
+            return
+        for name in names:
+            try:
+                with open(f"{self._directory}/{name}", "rb") as file:
+                    record = codec.from_wire(Placeholders, json.loads(file.read()))
+                if any(_overlap(record.workspace, place) for place in busy):
+                    continue
+                closed.tidy(record.workspace, record.paths)
+            except (ValueError, PaddockError) as error:  # damaged, or the workspace is gone
+                log.warning("placeholders of %s: %s", name, error)
+            os.unlink(f"{self._directory}/{name}")
+
+    def _live(self, spec: BoxSpec, directory: str, found: Repository) -> Prepared:
+        before = survey(spec.workspace)
+        private = self._private(spec, directory, found)
+        guards = closed.guards(f"{directory}/{_GIT}", found, before.found.nested)
+        if guards.placeholders:
+            self._remember(spec.workspace, guards.placeholders)
+        trusted = guarded.mounts(spec.workspace, guarded.existing(spec.workspace), spec.writable)
+        mounts = tuple(dict.fromkeys((*private.mounts, *guards.mounts, *trusted)))
+        return Prepared(mounts=mounts, notes=(*private.notes, *_secrets(spec)), before=before)
+
+    def _remember(self, workspace: str, paths: tuple[str, ...]) -> None:
+        fs.make_private_dir(self._directory)
+        name = hashlib.sha256(os.fsencode("\0".join((workspace, *paths)))).hexdigest()[:32]
+        record = Placeholders(workspace=workspace, paths=paths)
+        fs.write_atomic(f"{self._directory}/{name}", json.dumps(codec.to_wire(record)).encode())
+
+    def _private(self, spec: BoxSpec, directory: str, found: Repository) -> gitdir.Private:
+        place = f"{directory}/{_GIT}"
+        if known := gitdir.load(place, found):
+            return known
+        who = self._identity(spec.caller_home, found)
+        return gitdir.make(place, found, who=who, shown=_shown(spec), same_ids=os.getuid() != 0)
+
+    def _clone(self, spec: BoxSpec, directory: str, found: Repository) -> tuple[Mount, ...]:
+        place = f"{directory}/{_GIT}"
+        made = clone.load(place, found, spec.branch) or clone.make(
+            place,
+            found,
+            branch=spec.branch or f"paddock/{spec.name}",
+            who=self._identity(spec.caller_home, found),
+            shown=_shown(spec),
+            same_ids=os.getuid() != 0,
+        )
+        return made.private.mounts
+
+    def _identity(self, home: str, found: Repository) -> Identity:
+        key = (home, found.git_dir)
+        known = self._identities.get(key)
+        if known is None or time.monotonic() - known[0] > _IDENTITY_FRESH_S:
+            try:
+                who = gitdir.identity(home, found)
+            except Unavailable as error:
+                log.info("no name to commit with: %s", error)  # a host without git has boxes too
+                who = gitdir.Identity()
+            self._identities.clear()
+            known = self._identities[key] = (time.monotonic(), who)
+        return known[1]
+
+
+def survey(workspace: str) -> Before:
+    """Every place below a workspace that the host trusts, found in one walk."""
+    since_ns = time.time_ns() - _TICKS_NS
+    places = guarded.Survey()
+    found = nested.find(workspace, look=places.look)
+    return Before(found=found, survey=places, since_ns=since_ns)
+
+
+def units(spec: BoxSpec, directory: str) -> tuple[Unit, ...]:
+    """The repositories of the host that a box has twins of; none before its first start."""
+    private = gitdir.load(f"{directory}/{_GIT}", repository.find(spec.workspace))
+    return private.units if private else ()
+
+
+def _secrets(spec: BoxSpec) -> tuple[str, ...]:
+    seen = guarded.visible_secrets(spec.workspace, spec.masks)
+    if not seen:
+        return ()
+    shown = ", ".join(seen[:_SECRETS_SHOWN]) + (
+        f" and {len(seen) - _SECRETS_SHOWN} more" if seen[_SECRETS_SHOWN:] else ""
+    )
+    return (f"the box can read {shown}; to hide such files make it with {guarded.mask_words(seen[:_SECRETS_SHOWN])}",)
+
+
+def _open_layers(spec: BoxSpec, directory: str) -> None:
+    with review(spec, directory) as layers:
+        layers.opened()
+
+
+def _await_lock(path: str) -> None:
+    with fs.FileLock(path):
+        pass
+
+
+def _stamp(spec: BoxSpec) -> tuple[int, ...]:
+    """When something at the top of a review's workspace last changed, or a commit or checkout was made."""
+    if spec.mode is not WorkspaceMode.REVIEW:
+        return ()
+    found = []
+    for place in ("", "/.git/HEAD", "/.git/index"):
+        try:
+            found.append(os.lstat(spec.workspace + place).st_ctime_ns)
+        except OSError:
+            found.append(0)
+    return tuple(found)
+
+
+def review(spec: BoxSpec, directory: str) -> Review:
+    """What a review box changed; its layers are where the engine mounts them from."""
+    return reviews.at(spec.workspace, directory)
+
+
+def _require_the_same(workspace: str) -> None:
+    """The engine looks again when it opens it; here nothing may be made in another place meanwhile."""
+    if os.path.realpath(workspace) != workspace:
+        hint = "make sure that no other box can write to its parent directories"
+        raise UserError(f"{workspace} was replaced: a link is in the way", hint=hint, code="replaced")
+
+
+def _shown(spec: BoxSpec) -> tuple[str, ...]:
+    return tuple(mount.source for mount in spec.mounts)
+
+
+def _overlap(one: str, other: str) -> bool:
+    return one == other or one.startswith(f"{other.rstrip('/')}/") or other.startswith(f"{one.rstrip('/')}/")

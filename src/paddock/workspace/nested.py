@@ -1,0 +1,247 @@
+"""Repositories inside a workspace: found at the start to be closed, and at the end because a box may have made them.
+
+A bind mount cannot stop a box from making a directory called `.git`. Host git obeys such a repository as soon as
+someone stands in it, an editor that looks for repositories does so by itself, and a bare one needs no `.git` at all. So
+those that are there at the start become read-only mounts, with every directory on the way pinned as a mount point
+(otherwise the way is renamed and built anew), and those that are new at the end are named and can be put into
+quarantine.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import stat
+import time
+import unicodedata
+from dataclasses import dataclass
+
+from paddock import fs, limits
+from paddock.errors import Unavailable
+from paddock.model import Mount
+from paddock.workspace import refs, repository
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# What a user can tell their own git (`git config --global`), so that it obeys no repository it was not led into: none
+# without a `.git`, and no submodule only because it looks at the repository around it.
+ADVISED: tuple[tuple[str, str], ...] = (
+    ("safe.bareRepository", "explicit"),
+    ("diff.ignoreSubmodules", "dirty"),
+    ("status.submoduleSummary", "false"),
+    ("submodule.recurse", "false"),
+    ("fetch.recurseSubmodules", "false"),
+)
+
+_LISTABLE = os.O_RDONLY | os.O_DIRECTORY
+# Characters that HFS+ leaves out when it compares names.
+_IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
+_SHORT_NAMES = frozenset({"git~1", "git~2", "git~3", "git~4"})  # of .git, on Windows file systems
+
+
+class Form(enum.Enum):
+    DIRECTORY = "directory"  # .git, a repository
+    POINTER = "pointer"  # .git, a file that names a repository elsewhere
+    LINK = "link"  # .git, a symbolic link or something stranger
+    BARE = "bare"  # a directory that is a repository itself
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nested:
+    path: str  # relative to the workspace; the directory itself for a bare one
+    form: Form
+    changed_ns: int  # a box cannot set it
+    inward: bool = False  # a pointer into the workspace's own .git, which no box can write
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    nested: tuple[Nested, ...]
+    complete: bool  # False: a bound was reached, or a directory is closed to us
+
+
+def is_dot_git(name: str) -> bool:
+    """Whether some file system takes `name` for .git (FS-09): other case, ignored characters, Windows' ways."""
+    if name == ".git":
+        return True
+    if name.isascii() and name[:1] not in {".", "g", "G"}:
+        return False  # nearly all of them
+    if not name.isascii():
+        name = unicodedata.normalize("NFKC", name.translate(_IGNORED))
+    plain = name.partition(":")[0].rstrip(". ").casefold()
+    return plain == ".git" or plain in _SHORT_NAMES
+
+
+def find(
+    workspace: str,
+    *,
+    entries_max: int = limits.NESTED_ENTRIES,
+    seconds_max: float = limits.NESTED_S,
+    look: Callable[[str, list[os.DirEntry[str]]], None] | None = None,
+) -> Found:
+    """Every repository beneath the workspace but its own; what lies inside one is not looked at.
+
+    `look` is given each directory's path and entries on the way, so that one walk serves all who ask. Links are not
+    followed, and a tree in motion costs no more than the bounds.
+    """
+    walk = _Walk(workspace, entries_max, time.monotonic() + seconds_max, look)
+    with repository.opened(workspace) as root:
+        walk.run(root)
+    return Found(nested=tuple(sorted(walk.found, key=lambda item: item.path)), complete=walk.complete)
+
+
+def new(before: Found, after: Found, since_ns: int) -> tuple[Nested, ...]:
+    """What a box made or changed: not there before, or touched since; and where before is incomplete, since alone.
+
+    A pointer into the workspace's own .git is what `git worktree add` leaves, and leads nowhere on the host.
+    """
+    known = {(item.path, item.form, item.changed_ns) for item in before.nested}
+    fresh = [item for item in after.nested if (item.path, item.form, item.changed_ns) not in known]
+    return tuple(item for item in fresh if not item.inward and (before.complete or item.changed_ns >= since_ns))
+
+
+def closing(workspace: str, path: str) -> tuple[Mount, ...]:
+    """The mounts that make `path` read-only and keep every directory on the way where it is, outer ones first."""
+    parts = path.split("/")
+    steps = ["/".join((workspace, *parts[:depth])) for depth in range(1, len(parts) + 1)]
+    pins = [Mount(source=step, target=step) for step in steps[:-1]]
+    return (*pins, Mount(source=steps[-1], target=steps[-1], read_only=True))
+
+
+def quarantine(workspace: str, item: Nested, place: str) -> str:
+    """Move a repository that a box made out of the workspace, to a new name in the directory `place`.
+
+    In one step and by descriptors, so that what moves is what was found. Where that is another file system it stays,
+    under a name that git does not know and without its HEAD, by which git knows a repository under any name.
+    """
+    parent, _, name = item.path.rpartition("/")
+    label = f"{name.replace('.git', 'dot-git')}-{os.urandom(4).hex()}"
+    try:
+        with repository.opened(workspace) as root, repository.opened(place) as into:
+            at = fs.open_beneath(root, parent or ".", os.O_PATH | os.O_DIRECTORY)
+            try:
+                if item.path != "." and os.fstat(at).st_dev == os.fstat(into).st_dev:
+                    os.rename(name, label, src_dir_fd=at, dst_dir_fd=into)
+                    return os.path.join(place, label)
+                if item.form is not Form.BARE:
+                    os.rename(name, label, src_dir_fd=at, dst_dir_fd=at)
+                    name = label
+                if item.form in {Form.BARE, Form.DIRECTORY}:
+                    _behead(at, name)
+                return os.path.join(workspace, parent, name)
+            finally:
+                os.close(at)
+    except OSError as error:
+        message = f"cannot move {item.path!r} out of the workspace: {error.strerror}"
+        raise Unavailable(message, hint="remove it before you use git there", code="quarantine") from error
+
+
+def _behead(at: int, name: str) -> None:
+    fd = fs.open_beneath(at, name, os.O_PATH | os.O_DIRECTORY)
+    try:
+        os.rename("HEAD", f"HEAD-{os.urandom(4).hex()}", src_dir_fd=fd, dst_dir_fd=fd)
+    except FileNotFoundError:
+        pass  # then it is no repository
+    finally:
+        os.close(fd)
+
+
+class _Walk:
+    def __init__(
+        self,
+        workspace: str,
+        entries_max: int,
+        deadline: float,
+        look: Callable[[str, list[os.DirEntry[str]]], None] | None,
+    ) -> None:
+        self._workspace = workspace
+        self._left = entries_max
+        self._deadline = deadline
+        self._look = look
+        self._seen: set[tuple[int, int]] = set()
+        self.found: list[Nested] = []
+        self.complete = True
+
+    def run(self, root: int) -> None:
+        waiting = [""]
+        while waiting:
+            place = waiting.pop()
+            try:
+                fd = fs.open_beneath(root, place or ".", _LISTABLE)
+            except OSError as error:
+                if fs.is_scarcity(error):
+                    raise
+                self.complete &= isinstance(error, (FileNotFoundError, NotADirectoryError))
+                continue
+            try:
+                if not self._directory(fd, place, waiting):
+                    self.complete = False
+                    return
+            finally:
+                os.close(fd)
+
+    def _directory(self, fd: int, place: str, waiting: list[str]) -> bool:
+        """Look at one directory; False when a bound was reached."""
+        status = os.fstat(fd)
+        if (status.st_dev, status.st_ino) in self._seen:  # moved about while we walk, or mounted twice
+            return True
+        self._seen.add((status.st_dev, status.st_ino))
+        entries: list[os.DirEntry[str]] = []
+        with os.scandir(fd) as listing:
+            for entry in listing:
+                entries.append(entry)
+                self._left -= 1
+                if self._left < 0:
+                    return False
+        if time.monotonic() > self._deadline or len(self.found) > limits.NESTED_MAX:
+            return False
+        if self._look:
+            self._look(place, entries)
+        prefix = f"{place}/" if place else ""
+        names = {entry.name for entry in entries}
+        if "HEAD" in names and ("commondir" in names or {"objects", "refs"} <= names):
+            # The workspace itself too: git takes it for one when its .git is none.
+            self.found.append(Nested(path=place or ".", form=Form.BARE, changed_ns=_newest(fd, ".", status)))
+            if place:
+                return True
+        for entry in entries:
+            if is_dot_git(entry.name):
+                if prefix or entry.name != ".git":
+                    self._take(fd, entry, prefix)
+            elif entry.is_dir(follow_symlinks=False):
+                waiting.append(prefix + entry.name)
+        return True
+
+    def _take(self, fd: int, entry: os.DirEntry[str], prefix: str) -> None:
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            return
+        form = Form.LINK
+        inward = False
+        if stat.S_ISDIR(status.st_mode):
+            form = Form.DIRECTORY
+        elif stat.S_ISREG(status.st_mode):
+            form = Form.POINTER
+            text = refs.read_small(fd, entry.name) if status.st_size <= limits.GIT_FILE_BYTES else ""
+            target = repository.pointed_at(text, os.path.join(self._workspace, prefix))
+            inward = target.startswith(f"{self._workspace}/.git/")
+        path = prefix + entry.name
+        self.found.append(Nested(path=path, form=form, changed_ns=_newest(fd, entry.name, status), inward=inward))
+
+
+def _newest(fd: int, name: str, status: os.stat_result) -> int:
+    """When a repository was last touched where git obeys it; a change of a file leaves its directory alone."""
+    newest = status.st_ctime_ns
+    for inner in ("HEAD", "config", "config.worktree", "commondir", "hooks", "index", "info", "objects/info"):
+        try:
+            found = fs.open_beneath(fd, f"{name}/{inner}", os.O_PATH)
+        except OSError as error:
+            if fs.is_scarcity(error):
+                raise
+            continue
+        newest = max(newest, os.fstat(found).st_ctime_ns)
+        os.close(found)
+    return newest

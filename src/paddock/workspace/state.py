@@ -1,0 +1,193 @@
+"""Whether a file of the workspace is still what the box started from.
+
+Theory. An overlay copies a file up when it is first written, so the upper layer holds the new content and nothing of
+the old. Recording 50,000 files when a box opens would cost more than the box. But the kernel keeps a record for us: the
+change time of an inode is set by every write, chmod, link and rename, and no call sets it back. So a file whose change
+time lies before the moment the overlay was mounted is what the box saw, and any other is in doubt, and doubt is a
+conflict: also when the box copied the file up after the host's edit, because its agent may have read it before.
+
+Each mount begins an epoch. Entries that lie in the upper by then belong to an earlier epoch and stay there: `held`.
+
+The comparison is worth as much as the clock. A clock that was set back, or the clock of another machine (network file
+systems, FUSE), proves nothing: then every file is in doubt. Two clocks are compared to notice the former: nobody sets
+CLOCK_BOOTTIME. Times are of the coarse clock that the kernel stamps inodes with, so that nothing written after the
+reading has an earlier stamp; what was written within two ticks (8 ms) before it is in doubt too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import dataclass, replace
+
+from paddock import codec
+from paddock.errors import Unavailable, UserError
+from paddock.fs import mount_id, write_atomic
+from paddock.workspace import overlay
+from paddock.workspace.entries import Entry, Seen, look, open_directory
+
+_FILE = "history.json"
+_COARSE = 5  # CLOCK_REALTIME_COARSE, which the time module does not name
+_SLEW_NS = 2_000_000_000  # a clock that is disciplined drifts a little against the other; one set back jumps
+_TICK_S = 0.001
+# File systems whose inodes this kernel stamps with its own clock. The others are in doubt.
+_LOCAL = frozenset({
+    "ext2", "ext3", "ext4", "xfs", "btrfs", "bcachefs", "f2fs", "tmpfs", "ramfs", "zfs", "jfs", "reiserfs", "nilfs2",
+    "overlay", "exfat", "vfat", "ntfs3", "hfsplus", "udf", "erofs",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epoch:
+    """A moment at which the overlay was mounted, by both clocks."""
+
+    wall_ns: int
+    boot_ns: int
+    boot_id: str
+    local: bool  # whether the workspace's inodes are stamped with our clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    epochs: tuple[Epoch, ...] = ()
+    held: dict[str, str]  # path of the upper -> number of its epoch; all others belong to the last
+    pinned: dict[str, str]  # path -> the stamp of an entry that we know to be what the box started from
+
+    def doubt(self, path: str, old: Seen, now: Epoch) -> str:
+        """Why the workspace's entry may not be what the box started from; empty if it is."""
+        if old.entry in {Entry.NOTHING, Entry.DIR}:
+            return ""  # names are compared when they are taken, and a directory is what is in it
+        if self.pinned.get(path) == _stamp(old):
+            return ""
+        epoch = self._epoch(path)
+        if epoch is None:
+            return "it is not known when the box was opened"
+        if not epoch.local:
+            return "its file system does not tell our time, so it may have changed since the box was opened"
+        if _set_back(epoch, now):
+            return "the clock was set back since the box was opened"
+        if old.ctime_ns >= epoch.wall_ns:
+            return "it changed on the host since the box was opened"
+        return ""
+
+    def _epoch(self, path: str) -> Epoch | None:
+        if not self.epochs:
+            return None
+        numbers = [int(self.held[place]) for place in _lineage(path) if place in self.held]
+        return self.epochs[min(numbers)] if numbers else self.epochs[-1]
+
+
+def load(directory: str) -> History:
+    try:
+        with open(os.path.join(directory, _FILE), "rb") as file:
+            return codec.from_wire(History, json.load(file))
+    except FileNotFoundError:
+        return History(held={}, pinned={})
+    except (ValueError, UserError):
+        return History(held={}, pinned={})  # cut off by a crash of the machine: all is in doubt
+    except OSError as error:
+        raise Unavailable(f"cannot read {_FILE} of the box: {error.strerror}", code="review-state") from error
+
+
+def begin(directory: str, upper: int, base: int) -> None:
+    """Begin an epoch: to be called right before the overlay is mounted, each time."""
+    before = load(directory)
+    if not before.epochs:  # nothing is known of entries that are there already, so they began before all time
+        before = replace(before, epochs=(replace(now(base), wall_ns=0),))
+    held = {path: before.held.get(path, str(len(before.epochs) - 1)) for path in entries_of(upper, base)}
+    used = sorted({int(number) for number in held.values()})
+    epochs = tuple(before.epochs[number] for number in used)
+    renumbered = {str(number): str(place) for place, number in enumerate(used)}
+    after = History(
+        epochs=(*epochs, now(base)),
+        held={path: renumbered[number] for path, number in held.items()},
+        pinned=before.pinned,
+    )
+    # Not synced, which would cost a start more than all else here: a lost history means doubt, never a wrong answer.
+    place = os.path.join(directory, _FILE)
+    with open(f"{place}.new", "wb") as file:
+        file.write(_text(after))
+    os.rename(f"{place}.new", place)
+
+
+def pin(directory: str, known: dict[str, Seen]) -> None:
+    """Remember entries of the workspace that we put there ourselves in place of what a box had started from."""
+    before = load(directory)
+    stamps = {path: _stamp(entry) for path, entry in known.items()}
+    _save(directory, replace(before, pinned={**before.pinned, **stamps}))
+
+
+def _save(directory: str, history: History) -> None:
+    write_atomic(os.path.join(directory, _FILE), _text(history))
+
+
+def _text(history: History) -> bytes:
+    return json.dumps(codec.to_wire(history)).encode("ascii")
+
+
+def _stamp(entry: Seen) -> str:
+    return f"{entry.inode}:{entry.size}:{entry.mtime_ns}:{entry.ctime_ns}"
+
+
+def now(base: int) -> Epoch:
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        boot_id = file.read().strip()
+    return Epoch(
+        wall_ns=time.clock_gettime_ns(_COARSE),
+        boot_ns=time.clock_gettime_ns(time.CLOCK_BOOTTIME),
+        boot_id=boot_id,
+        local=_file_system(base) in _LOCAL,
+    )
+
+
+def await_tick() -> None:
+    """Until the clock that stamps inodes has moved on: what was written before then lies before the next epoch."""
+    start = time.clock_gettime_ns(time.CLOCK_REALTIME)  # newer kernels stamp some inodes with the fine clock
+    while time.clock_gettime_ns(_COARSE) <= start:
+        time.sleep(_TICK_S)
+
+
+def entries_of(upper: int, base: int) -> list[str]:
+    """All paths of the upper that stand for something else than the workspace has; no directories that are merged."""
+    found = []
+    waiting = [""]
+    while waiting:
+        path = waiting.pop()
+        try:
+            at = open_directory(upper, path)
+        except OSError:
+            found.append(path)  # closed: all that is in it belongs to this epoch
+            continue
+        try:
+            if path and (overlay.is_opaque(at) or look(base, path).entry is not Entry.DIR):
+                found.append(path)
+            with os.scandir(at) as entries:
+                for entry in entries:
+                    place = f"{path}/{entry.name}" if path else entry.name
+                    (waiting if entry.is_dir(follow_symlinks=False) else found).append(place)
+        finally:
+            os.close(at)
+    return found
+
+
+def _lineage(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
+
+
+def _set_back(epoch: Epoch, now: Epoch) -> bool:
+    if epoch.boot_id == now.boot_id:
+        return (now.wall_ns - now.boot_ns) - (epoch.wall_ns - epoch.boot_ns) < -_SLEW_NS
+    return now.wall_ns < epoch.wall_ns
+
+
+def _file_system(fd: int) -> str:
+    """The type of the file system a descriptor is on, as the mount table names it."""
+    wanted = b"%d" % mount_id(fd)
+    with open("/proc/self/mountinfo", "rb") as table:
+        for line in table:
+            left, _, right = line.partition(b" - ")
+            if left.split(None, 1)[0] == wanted:
+                return right.split(None, 1)[0].decode("ascii", "replace")
+    return ""

@@ -1,0 +1,66 @@
+"""What is said at the end of a run without a box; tests/boxes/test_homecoming.py has those with one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from paddock.errors import UserError
+from paddock.reports import FetchInfo, LeaveReport
+from paddock.runtime import departures, workspaces
+from tests.support.serving import request, running
+from tests.workspace.scenes import make_repository
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    from paddock.runtime import Runtime
+    from paddock.runtime.box import Box
+
+
+def within(tmp_path: Path, act: Callable[[Runtime, Box], Awaitable[None]]) -> None:
+    place = make_repository(tmp_path / "workspace")
+
+    async def run() -> None:
+        async with running(tmp_path) as runtime:
+            await act(runtime, await runtime.create(request(place, name="mine")))
+
+    asyncio.run(run())
+
+
+def test_a_box_that_never_ran_left_nothing(tmp_path: Path) -> None:
+    async def act(runtime: Runtime, box: Box) -> None:
+        assert await departures.left(runtime, box.row.id) == LeaveReport()
+        assert await departures.left(runtime, "no-such-box") == LeaveReport()
+        assert await departures.commits(runtime, "mine") == ()
+
+    within(tmp_path, act)
+
+
+def test_a_box_without_a_gitdir_has_no_commits_to_fetch(tmp_path: Path) -> None:
+    async def act(runtime: Runtime, _box: Box) -> None:
+        assert await departures.fetch(runtime, "mine") == FetchInfo()
+        with pytest.raises(UserError):
+            await departures.fetch(runtime, "nobody")
+
+    within(tmp_path, act)
+
+
+def test_what_is_new_since_the_last_look_is_told_once(tmp_path: Path) -> None:
+    async def act(runtime: Runtime, box: Box) -> None:
+        workspace = box.row.spec.workspace
+        box.before = workspaces.survey(workspace)
+        os.mkdir(f"{workspace}/.idea")
+        os.mkdir(f"{workspace}/inner")
+        make = f"{workspace}/inner/.git"
+        os.mkdir(make)
+        told = await departures.left(runtime, box.row.id)
+        assert [item.path for item in told.trusted] == [".idea"]
+        assert told.nested == ("inner/.git",)
+        assert await departures.left(runtime, box.row.id) == LeaveReport()
+
+    within(tmp_path, act)

@@ -1,0 +1,205 @@
+"""Repositories inside a workspace are found within bounds, told apart by whether a box made them, and moved away."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from paddock import fs, limits
+from paddock.errors import Unavailable
+from paddock.workspace import nested
+from paddock.workspace.nested import Form
+from tests.fs.trees import ODD_NAMES, make_deep
+from tests.workspace.scenes import git, make_repository, with_submodule
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def found(work: Path) -> dict[str, Form]:
+    return {item.path: item.form for item in nested.find(os.fspath(work)).nested}
+
+
+def test_every_form_is_found_at_every_depth(tmp_path: Path) -> None:
+    work = with_submodule(tmp_path)
+    make_repository(work / "a/b/c")
+    git(work, "clone", "-q", "--bare", ".", "d/bare")
+    (work / "e").mkdir()
+    (work / "e/.git").symlink_to("/")
+    (work / "f").mkdir()
+    os.mkfifo(work / "f/.git")
+    (work / "g").mkdir()
+    (work / "g/HEAD").touch()
+    (work / "g/commondir").touch()
+    assert found(work) == {
+        "a/b/c/.git": Form.DIRECTORY,
+        "d/bare": Form.BARE,
+        "e/.git": Form.LINK,
+        "f/.git": Form.LINK,
+        "g": Form.BARE,
+        "libs/sub/.git": Form.POINTER,
+    }
+
+
+def test_the_workspaces_own_is_not_one_of_them(tmp_path: Path) -> None:
+    assert found(make_repository(tmp_path / "work")) == {}
+
+
+def test_a_workspace_that_became_a_bare_repository_is_found(tmp_path: Path) -> None:
+    for name in ("objects", "refs"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "HEAD").touch()
+    assert found(tmp_path) == {".": Form.BARE}
+
+
+@pytest.mark.parametrize(
+    "name", [".git", ".GIT", ".Git", ".git.", ".git ", "git~1", "GIT~1", ".g\u200cit", ".git::$DATA", ".ｇｉｔ"]
+)
+def test_other_spellings_count_as_git(tmp_path: Path, name: str) -> None:
+    assert nested.is_dot_git(name)
+    (tmp_path / "x" / name).mkdir(parents=True)
+    assert found(tmp_path) == {f"x/{name}": Form.DIRECTORY}
+
+
+@pytest.mark.parametrize("name", [".github", ".gitignore", "git", ".gitx", "agit~1", "git~10", ".git_", *ODD_NAMES])
+def test_other_names_do_not(name: str) -> None:
+    assert not nested.is_dot_git(name)
+
+
+def test_odd_names_and_links_on_the_way_do_no_harm(tmp_path: Path) -> None:
+    for name in ODD_NAMES:
+        (tmp_path / name / ".git").mkdir(parents=True)
+    (tmp_path / "loop").symlink_to(".")
+    (tmp_path / "out").symlink_to("/")
+    assert set(found(tmp_path)) == {f"{name}/.git" for name in ODD_NAMES}
+
+
+def test_bounds_hold_and_are_told(tmp_path: Path) -> None:
+    for number in range(50):
+        (tmp_path / f"d{number}").mkdir()
+    assert nested.find(os.fspath(tmp_path)).complete
+    assert not nested.find(os.fspath(tmp_path), entries_max=20).complete
+    assert not nested.find(os.fspath(tmp_path), seconds_max=-1).complete
+
+
+def test_ten_thousand_levels_and_a_hundred_thousand_files_take_a_moment(tmp_path: Path) -> None:
+    make_deep(f"{tmp_path}/deep", 2000)
+    (tmp_path / "wide").mkdir()
+    at = os.open(tmp_path / "wide", os.O_PATH)
+    for number in range(20_000):
+        os.close(os.open(f"f{number}", os.O_CREAT, 0o600, dir_fd=at))
+    os.close(at)
+    start = time.monotonic()
+    result = nested.find(os.fspath(tmp_path))
+    assert time.monotonic() - start < limits.NESTED_S + 5
+    assert result.nested == ()
+    fs.remove_tree(f"{tmp_path}/deep")  # pytest's own way gives up on it
+
+
+def test_more_than_can_be_told_ends_the_search(tmp_path: Path) -> None:
+    for number in range(limits.NESTED_MAX + 50):
+        (tmp_path / f"d{number}/.git").mkdir(parents=True)
+    result = nested.find(os.fspath(tmp_path))
+    assert not result.complete
+    assert len(result.nested) > limits.NESTED_MAX
+
+
+def test_a_tree_in_motion_leads_nowhere_else(tmp_path: Path) -> None:
+    """A directory is swapped for a link to another place all the time."""
+    outside = tmp_path / "outside/x"
+    (outside / ".git").mkdir(parents=True)
+    work = tmp_path / "work"
+    (work / "a").mkdir(parents=True)
+    (work / "link").symlink_to(tmp_path / "outside")
+    done = threading.Event()
+
+    def swap() -> None:
+        while not done.is_set():
+            os.rename(work / "a", work / "b")
+            os.rename(work / "link", work / "a")
+            os.rename(work / "a", work / "link")
+            os.rename(work / "b", work / "a")
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        for _ in range(300):
+            assert found(work) == {}
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_what_a_box_made_or_changed_is_new_and_what_was_there_is_not(tmp_path: Path) -> None:
+    make_repository(tmp_path / "old")
+    make_repository(tmp_path / "touched")
+    before = nested.find(os.fspath(tmp_path))
+    since_ns = time.time_ns()
+    while time.time_ns() < since_ns + 50_000_000:  # the clock of the file system ticks in steps
+        (tmp_path / "tick").touch()
+    make_repository(tmp_path / "fresh")
+    with open(tmp_path / "touched/.git/config", "a", encoding="utf-8") as file:
+        file.write("\n")
+    after = nested.find(os.fspath(tmp_path))
+    assert [item.path for item in nested.new(before, after, since_ns)] == ["fresh/.git", "touched/.git"]
+    blind = nested.Found(nested=(), complete=False)  # when there was no time to look before, time tells
+    assert [item.path for item in nested.new(blind, after, since_ns)] == ["fresh/.git", "touched/.git"]
+
+
+def test_what_git_worktree_leaves_is_not_reported(tmp_path: Path) -> None:
+    work = make_repository(tmp_path / "work")
+    before = nested.find(os.fspath(work))
+    for name, text in (("wt", f"gitdir: {work}/.git/worktrees/wt\n"), ("evil", f"gitdir: {work}/.git/../x\n")):
+        (work / name).mkdir()
+        (work / name / ".git").write_text(text)
+    after = nested.find(os.fspath(work))
+    assert [item.path for item in nested.new(before, after, 0)] == ["evil/.git"]
+
+
+def test_closing_pins_every_directory_on_the_way() -> None:
+    assert [(mount.source, mount.target, mount.read_only) for mount in nested.closing("/w", "a/b/.git")] == [
+        ("/w/a", "/w/a", False),
+        ("/w/a/b", "/w/a/b", False),
+        ("/w/a/b/.git", "/w/a/b/.git", True),
+    ]
+
+
+def test_quarantine_moves_one_away_whole(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    make_repository(work / "new")
+    (tmp_path / "q").mkdir()
+    item = nested.find(os.fspath(work)).nested[0]
+    place = nested.quarantine(os.fspath(work), item, os.fspath(tmp_path / "q"))
+    assert os.path.dirname(place) == f"{tmp_path}/q"
+    assert os.path.exists(f"{place}/HEAD")
+    assert ".git" not in os.path.basename(place)
+    assert os.listdir(work / "new") == ["dir", "file"] or sorted(os.listdir(work / "new")) == ["dir", "file"]
+
+
+def test_quarantine_across_file_systems_renames_in_place(tmp_path: Path) -> None:
+    if os.stat("/dev/shm").st_dev == tmp_path.stat().st_dev:
+        pytest.skip("one file system")
+    work = tmp_path / "work"
+    make_repository(work / "new")
+    git(work / "new", "clone", "-q", "--bare", ".", "../bare")
+    for item in nested.find(os.fspath(work)).nested:
+        assert nested.quarantine(os.fspath(work), item, "/dev/shm").startswith(os.fspath(work))
+    assert found(work) == {}
+    assert (work / "bare/objects").is_dir()
+
+
+def test_quarantine_does_not_follow_a_link_that_came_meanwhile(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    make_repository(work / "new")
+    make_repository(tmp_path / "victim")
+    (tmp_path / "q").mkdir()
+    item = nested.find(os.fspath(work)).nested[0]
+    (work / "new").rename(work / "moved")
+    (work / "new").symlink_to(tmp_path / "victim")
+    with pytest.raises(Unavailable, match="cannot move"):
+        nested.quarantine(os.fspath(work), item, os.fspath(tmp_path / "q"))
+    assert (tmp_path / "victim/.git/HEAD").exists()

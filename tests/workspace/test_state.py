@@ -1,0 +1,162 @@
+"""Whether the workspace is what the box started from; when in doubt it is not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from paddock.fs import remove_tree
+from paddock.workspace import state
+from paddock.workspace.entries import NOTHING, Entry, Seen, look
+from tests.workspace.worlds import World, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def fds(world: World) -> Iterator[tuple[int, int]]:
+    state.await_tick()
+    with world.open() as fds:
+        yield fds
+
+
+def doubt(world: World, fds: tuple[int, int], path: str) -> str:
+    return state.load(os.fspath(world.state)).doubt(path, look(fds[1], path), state.now(fds[1]))
+
+
+def begin(world: World, fds: tuple[int, int]) -> None:
+    state.begin(os.fspath(world.state), *fds)
+
+
+def test_what_the_host_leaves_alone_is_what_the_box_started_from(world: World, fds: tuple[int, int]) -> None:
+    begin(world, fds)
+    assert doubt(world, fds, "top") == ""
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda path: path.write_text("x", "utf-8"),
+        lambda path: path.chmod(0o600),
+        lambda path: os.utime(path, (1, 1)),
+        lambda path: os.link(path, path.with_name("other")),
+        lambda path: path.with_name("notes.txt").rename(path),
+    ],
+)
+def test_whatever_the_host_does_to_a_file_leaves_a_doubt(
+    world: World, fds: tuple[int, int], edit: Callable[[Path], None]
+) -> None:
+    begin(world, fds)
+    edit(world.base / "top")
+    assert doubt(world, fds, "top") == "it changed on the host since the box was opened"
+
+
+def test_a_file_is_what_it_was_at_the_last_mount(world: World, fds: tuple[int, int]) -> None:
+    begin(world, fds)
+    (world.base / "top").write_text("x", "utf-8")
+    state.await_tick()
+    begin(world, fds)
+    assert doubt(world, fds, "top") == ""
+
+
+def emptied(path: str) -> None:
+    remove_tree(path)
+    os.mkdir(path)
+
+
+def linked(path: str) -> None:
+    remove_tree(path)
+    os.symlink("elsewhere", path)
+
+
+@pytest.mark.parametrize(
+    ("act", "path"),
+    [
+        (lambda: write("top", "box"), "top"),
+        (lambda: os.unlink("top"), "top"),
+        (lambda: shutil.rmtree("old"), "old/y/z"),
+        (lambda: emptied("old"), "old/x"),
+        (lambda: emptied("top"), "top"),
+        (lambda: linked("src"), "src/a.py"),
+    ],
+)
+def test_what_the_box_changed_belongs_to_the_mount_it_changed_it_in(
+    world: World, fds: tuple[int, int], act: Callable[[], None], path: str
+) -> None:
+    begin(world, fds)
+    world.box(act)
+    (world.base / path).write_text("x", "utf-8")
+    state.await_tick()
+    for _ in range(3):
+        begin(world, fds)
+        assert doubt(world, fds, path)
+        assert doubt(world, fds, "notes.txt") == ""
+
+
+def test_without_a_record_all_that_is_there_is_in_doubt(world: World, fds: tuple[int, int]) -> None:
+    world.box(lambda: write("top", "box"))
+    assert doubt(world, fds, "top") == "it is not known when the box was opened"
+    begin(world, fds)
+    assert doubt(world, fds, "top")
+    assert doubt(world, fds, "notes.txt") == ""
+
+
+def test_a_record_cut_off_by_a_crash_is_no_record(world: World, fds: tuple[int, int]) -> None:
+    begin(world, fds)
+    place = world.state / "history.json"
+    place.write_bytes(place.read_bytes()[:-5])
+    assert doubt(world, fds, "top") == "it is not known when the box was opened"
+
+
+@pytest.mark.parametrize("old", [NOTHING, Seen(entry=Entry.DIR)])
+def test_names_and_directories_are_compared_when_they_are_taken(world: World, fds: tuple[int, int], old: Seen) -> None:
+    assert state.load(os.fspath(world.state)).doubt("x", old, state.now(fds[1])) == ""
+
+
+def test_a_clock_that_was_set_back_proves_nothing(world: World, fds: tuple[int, int]) -> None:
+    begin(world, fds)
+    history, now = state.load(os.fspath(world.state)), state.now(fds[1])
+    old = look(fds[1], "top")
+    hour_ns = 3600 * 10**9
+    assert history.doubt("top", old, replace(now, wall_ns=now.wall_ns - hour_ns))
+    assert history.doubt("top", old, replace(now, wall_ns=now.wall_ns - hour_ns, boot_id="another", boot_ns=0))
+    assert not history.doubt("top", old, replace(now, wall_ns=now.wall_ns + hour_ns, boot_id="another", boot_ns=0))
+    slept = replace(now, wall_ns=now.wall_ns + hour_ns, boot_ns=now.boot_ns + hour_ns)
+    assert not history.doubt("top", old, slept)
+
+
+def test_the_clock_of_another_machine_proves_nothing(world: World, fds: tuple[int, int]) -> None:
+    begin(world, fds)
+    history = state.load(os.fspath(world.state))
+    foreign = replace(history, epochs=(replace(history.epochs[0], local=False),))
+    assert "does not tell our time" in foreign.doubt("top", look(fds[1], "top"), state.now(fds[1]))
+
+
+@pytest.mark.parametrize(("place", "expected"), [("/", True), ("/proc", False), ("/sys", False)])
+def test_a_file_system_is_local_by_its_name_in_the_mount_table(place: str, expected: bool) -> None:
+    fd = os.open(place, os.O_PATH)
+    assert state.now(fd).local == expected
+    os.close(fd)
+
+
+def test_what_we_put_there_ourselves_is_known_until_it_is_touched(world: World, fds: tuple[int, int]) -> None:
+    begin(world, fds)
+    (world.base / "top").write_text("put back", "utf-8")
+    state.pin(os.fspath(world.state), {"top": look(fds[1], "top")})
+    assert doubt(world, fds, "top") == ""
+    (world.base / "top").chmod(0o600)
+    assert doubt(world, fds, "top")
+
+
+def test_what_is_written_before_a_tick_lies_before_the_next_mount(world: World, fds: tuple[int, int]) -> None:
+    for number in range(20):
+        (world.base / "top").write_text(str(number), "utf-8")
+        state.await_tick()
+        begin(world, fds)
+        assert doubt(world, fds, "top") == ""
