@@ -8,13 +8,15 @@ import itertools
 import os
 import signal
 import stat
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock import proc
+from paddock import fs, proc
 from paddock.engines.base import Placement
 from paddock.engines.process import cgroups, engine
 from paddock.engines.process.bounds import Bounds
@@ -283,6 +285,33 @@ def test_a_cancelled_start_leaves_no_box(host: Path) -> None:
         handle.kill()
         handle.close()
         again.close()
+
+    within(host, act)
+
+
+@box
+def test_a_cancelled_start_takes_nothing_from_the_next(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a cancelled one does in a thread goes on: it must be over before another begins."""
+    remove = fs.remove_tree
+    begun = threading.Event()
+
+    def slowly(path: str) -> None:
+        begun.set()
+        time.sleep(0.2)
+        remove(path)
+
+    async def act(one: ProcessEngine, _launcher: Launcher) -> None:
+        (host / "boxes/one/tmp").mkdir()
+        monkeypatch.setattr("paddock.fs.remove_tree", slowly)
+        task = asyncio.create_task(one.start(placed(host)))
+        await asyncio.to_thread(begun.wait)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert task.cancelled()
+        monkeypatch.undo()
+        handle = await one.start(placed(host))
+        handle.kill()
+        handle.close()
 
     within(host, act)
 

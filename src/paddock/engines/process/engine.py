@@ -177,7 +177,7 @@ class ProcessEngine:
             _make_directory(f"{placement.directory}/{name}")
         temporary = f"{placement.directory}/tmp"
         if not _make_directory(temporary):
-            await asyncio.to_thread(fs.remove_tree, temporary)  # a box may have left a million files there
+            await _to_its_end(fs.remove_tree, temporary)  # a box may have left a million files there
             _make_directory(temporary)
         os.chmod(temporary, 0o1777)  # beneath a 0700 directory
         if placement.spec.mode is WorkspaceMode.REVIEW:
@@ -397,6 +397,16 @@ def _make_directory(path: str) -> bool:
     except FileExistsError:
         return False
     return True
+
+
+async def _to_its_end(function: Callable[[str], None], path: str) -> None:
+    """In a thread. No cancel ends one, so it is waited for: the next start would find it still at work."""
+    work = asyncio.ensure_future(asyncio.to_thread(function, path))
+    try:
+        await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait([work])
+        raise
 
 
 def _clear_place(path: str) -> None:
