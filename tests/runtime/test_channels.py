@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock import frames, fs
-from paddock.engines.process.engine import SOCKET, ProcessHandle
+from paddock.engines.process.handle import ProcessHandle
+from paddock.engines.process.init_socket import SOCKET
 from paddock.errors import Unavailable
 from paddock.model import Evidence
 from paddock.runtime import channels
