@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from paddock import fs, limits, paths
 from paddock.daemon.server import Server, broken
-from paddock.engines.process import accounting, cgroups, plan
+from paddock.engines.process import accounting, cgroups, operations
 from paddock.engines.process.bounds import Bounds
 from paddock.engines.process.engine import ProcessEngine
 from paddock.engines.process.warm import Launcher
@@ -166,7 +166,7 @@ def _disk_of(trees: tuple[str, ...]) -> int:
 
 
 def _unlinked_of(init_pids: Iterable[int]) -> Mapping[int, int]:
-    return accounting.unlinked_of(init_pids, plan.STORED)
+    return accounting.unlinked_of(init_pids, operations.STORED)
 
 
 def _is_ours(where: paths.Paths, identity: int) -> bool:

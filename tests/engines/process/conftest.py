@@ -1,4 +1,4 @@
-"""Where the tests of the process engine place a box; tests/support/engine.py has the engine."""
+"""Where the tests of the process engine place a box; tests/support has the engine and the plans."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def host(tmp_path: Path) -> Path:
-    for name in ("state", "boxes/one", "work/real"):
+    for name in (
+        *("state", "boxes/one", "work/real", "work/sub", "extra/deep", "data"),
+        *("storage/home", "storage/tmp", "view/etc", "view/shims", "tools/bin"),
+    ):
         (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "single").touch()
+    (tmp_path / "tools/credentials").touch()
     return tmp_path

@@ -107,7 +107,6 @@ def test_a_box_is_found_again_by_its_evidence_and_by_its_socket(host: Path) -> N
 @box
 def test_a_start_that_fails_says_which_step_and_leaves_nothing(host: Path) -> None:
     (host / "work/link").symlink_to(host / "state")
-    (host / "extra").mkdir()
 
     async def act(one: ProcessEngine, launcher: Launcher) -> None:
         before = len(os.listdir("/proc/self/fd"))

@@ -14,6 +14,7 @@ from paddock import fs, limits
 from paddock.engines.process import bounds, handle, init_socket, storage
 from paddock.engines.process import plan as plans
 from paddock.engines.process.hostview import HostView
+from paddock.engines.process.operations import Ground
 from paddock.engines.process.trees import Trees, subordinate_id
 from paddock.engines.process.warm import DIED, readable
 from paddock.errors import Unavailable
@@ -119,7 +120,7 @@ class ProcessEngine:
     def _plan(self, placement: Placement, *, sealed: bool) -> Plan:
         spec = placement.spec
         shared_etc, shared_shims = self._view.shared()
-        ground = plans.Ground(
+        ground = Ground(
             etc=shared_etc,
             shims=shared_shims,
             storage=placement.directory,

@@ -9,7 +9,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from paddock.engines.process import etc, plan, shims, toolchains
+from paddock.engines.process import etc, operations, shims, toolchains
 
 if TYPE_CHECKING:
     from paddock.engines.base import Placement
@@ -23,7 +23,7 @@ _TRUST = dict.fromkeys(
         *("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"),
         *("CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE", "CODEX_CA_CERTIFICATE", "PIP_CERT"),
     ),
-    plan.CA_BUNDLE,
+    operations.CA_BUNDLE,
 )
 
 
@@ -60,9 +60,9 @@ class HostView:
     def environment(self, placement: Placement) -> dict[str, str]:
         spec = placement.spec
         found = self.toolchains(spec.caller_path, spec.caller_home)
-        path = (f"{plan.RUN}/bin", *found.path, *_SYSTEM_PATH)
+        path = (f"{operations.RUN}/bin", *found.path, *_SYSTEM_PATH)
         return {
-            "HOME": plan.HOME,
+            "HOME": operations.HOME,
             "USER": "agent",
             "LOGNAME": "agent",
             "SHELL": _default_shell(),
