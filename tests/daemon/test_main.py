@@ -75,7 +75,7 @@ class Blind:
     """A runtime whose watch breaks."""
 
     def __init__(self) -> None:
-        self.watch = self
+        self.lifetimes = self.watch = self
 
     async def run(self) -> None:
         msg = "nothing is seen"

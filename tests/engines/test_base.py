@@ -8,7 +8,8 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from paddock.engines.base import Engine, Handle, Placement, Probe
-from paddock.engines.process.engine import ProcessEngine, ProcessHandle
+from paddock.engines.process.engine import ProcessEngine
+from paddock.engines.process.handle import ProcessHandle
 from paddock.model import BoxId, BoxSpec
 
 

@@ -290,5 +290,21 @@ def test_what_is_mounted_below_is_entered_only_when_asked(way: str, tmp_path: Pa
     assert (tmp_path / "other/new").exists() == (path == "dir/new")
 
 
+@pytest.mark.parametrize(
+    ("path", "root", "is_beneath"),
+    [
+        ("/a/b", "/a", True),
+        ("/a", "/a", True),
+        ("/a", "/a/", False),
+        ("/a/b", "/a/", True),
+        ("/ab", "/a", False),
+        ("/a", "/a/b", False),
+        ("/a", "/", True),
+    ],
+)
+def test_a_path_is_beneath_another_by_whole_names(path: str, root: str, is_beneath: bool) -> None:
+    assert beneath.is_beneath(path, root) is is_beneath
+
+
 def test_one_mount_is_no_hindrance_where_nothing_is_mounted(way: str, tree: int) -> None:
     assert read(beneath.open_beneath(tree, "dir/file", READ, one_mount=True)) == b"inside"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from paddock.engines.process.engine import ProcessHandle
+from paddock.engines.process.handle import ProcessHandle
 from paddock.model import BoxId, BoxSpec, BoxState, Evidence, Limits, Mount
 from paddock.runtime.box import Box
 from paddock.store import BoxRow

@@ -18,13 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    path = tmp_path / "workspace"
-    path.mkdir()
-    return path
-
-
 def _recovered(home: Path) -> tuple[dict[str, BoxState], list[str], list[str]]:
     """A second life: the boxes it knows, what it repaired, and the directories that are left."""
 

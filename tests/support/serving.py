@@ -20,7 +20,7 @@ from paddock.store import Store
 from paddock.watch import HostSample, Watch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
     from typing import Self
 
@@ -46,6 +46,16 @@ async def running(home: Path) -> AsyncIterator[Runtime]:
     finally:
         await runtime.close()
         await launcher.close()
+
+
+def within(home: Path, act: Callable[[Runtime], Awaitable[None]]) -> None:
+    """Do something with a runtime, in an event loop of its own."""
+
+    async def run() -> None:
+        async with running(home) as runtime:
+            await act(runtime)
+
+    asyncio.run(run())
 
 
 @contextlib.asynccontextmanager

@@ -66,4 +66,4 @@ def open_resolved(path: str, trees: Sequence[str], flags: int) -> int:
 
 
 def _tree_of(path: str, trees: Sequence[str]) -> str | None:
-    return next((tree for tree in trees if path == tree or path.startswith(tree.rstrip("/") + "/")), None)
+    return next((tree for tree in trees if fs.is_beneath(path, tree)), None)

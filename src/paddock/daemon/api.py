@@ -13,7 +13,7 @@ from paddock.daemon import network_api, workspace_api
 from paddock.daemon.answer import Answer, Nothing
 from paddock.errors import UserError
 from paddock.model import BoxRequest, ExecSpec, Limits
-from paddock.runtime import commands, joblist
+from paddock.runtime import commands, execution, joblist
 
 if TYPE_CHECKING:
     import socket
@@ -102,7 +102,7 @@ async def _status(runtime: Runtime, _args: Nothing) -> Answer:
             "socket": f"{runtime.paths.run}/daemon.sock",
             "boxes": len(runtime.boxes),
             "running": running,
-            "starting": runtime.starting,
+            "starting": runtime.lifetimes.starting,
             "gateway_pid": runtime.network.supervisor.pid if runtime.network else None,
             "repairs": runtime.repairs,
         }
@@ -128,7 +128,7 @@ async def _open(runtime: Runtime, args: Create) -> Answer:
 
 
 async def _run(runtime: Runtime, args: Run) -> Answer:
-    box, job, channel = await runtime.run(args.request, args.exec)
+    box, job, channel = await execution.run(runtime, args.request, args.exec)
     # Who asked for a limit is told whether it holds; later there may be no box to ask about.
     info = runtime.brief(box) if args.request.limits == Limits() else runtime.info(box)
     result = {"box": codec.to_wire(info), "job": job, "notes": box.told()}
@@ -137,15 +137,15 @@ async def _run(runtime: Runtime, args: Run) -> Answer:
 
 async def _exec(runtime: Runtime, args: Exec) -> Answer:
     box = runtime.find(args.box)
-    job, channel = await runtime.exec(box, args.exec)
+    job, channel = await execution.start(runtime, box, args.exec)
     return await _started(runtime, box, job, channel, args.exec)
 
 
 async def _session(runtime: Runtime, args: Session) -> Answer:
     box = runtime.find(args.box)
     spec = replace(args.exec, argv=(*runtime.agent_command(box), *args.args))
-    begin = runtime.exec if args.args or spec.detach else runtime.session
-    job, channel = await begin(box, spec)
+    begin = execution.start if args.args or spec.detach else execution.session
+    job, channel = await begin(runtime, box, spec)
     return await _started(runtime, box, job, channel, spec)
 
 
@@ -163,18 +163,18 @@ async def _connect(runtime: Runtime, args: Connect) -> Answer:
     box = runtime.find(args.box)
     if box.handle is None:
         raise UserError(f"the box {box.name!r} is not running", hint="its commands have ended", code="not-running")
-    _, channel = await runtime.channel(args.box)
+    _, channel = await execution.channel(runtime, args.box)
     await commands.send(channel, {"op": "connect", "id": args.job}, [])
     return Answer(result={"box": codec.to_wire(runtime.brief(box)), "job": args.job}, fds=(channel.detach(),))
 
 
 async def _signal(runtime: Runtime, args: Signal) -> Answer:
-    await runtime.signal(args.box, args.job, args.signal)
+    await execution.signal(runtime, args.box, args.job, args.signal)
     return Answer()
 
 
 async def _channel(runtime: Runtime, args: Named) -> Answer:
-    box, channel = await runtime.channel(args.box)
+    box, channel = await execution.channel(runtime, args.box)
     return Answer(result=codec.to_wire(runtime.brief(box)), fds=(channel.detach(),))
 
 
@@ -219,11 +219,11 @@ async def _logs(runtime: Runtime, args: Logs) -> Answer:
 
 
 async def _killed(runtime: Runtime, args: Named) -> Answer:
-    return Answer(result=await runtime.killed(args.box))
+    return Answer(result=await runtime.lifetimes.endings.killed(args.box))
 
 
 async def _ending(runtime: Runtime, args: Named) -> Answer:
-    return Answer(result=codec.to_wire(await runtime.ending(args.box)))
+    return Answer(result=codec.to_wire(await runtime.lifetimes.endings.of(args.box)))
 
 
 VERBS: dict[str, tuple[type, Verb]] = {

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from paddock import fs, limits, paths
 from paddock.daemon.server import Server, broken
-from paddock.engines.process import accounting, cgroups, plan
+from paddock.engines.process import accounting, cgroups, operations
 from paddock.engines.process.bounds import Bounds
 from paddock.engines.process.engine import ProcessEngine
 from paddock.engines.process.warm import Launcher
@@ -84,16 +84,17 @@ async def _live(where: paths.Paths, store: Store, held: Bounds, listener: socket
     judges = (Deadlines(), Memory(accounting.memory_of), disk)
     try:
         loop.set_default_executor(threads.pool(_THREADS, "daemon"))
+        policies = Policies(paths.ORGANISATION_POLICY, where.policy, Approvals(where.approvals))
         runtime = Runtime(
             where,
             store,
             engines,
             paths.home_directory(),
             lambda on_verdict: Watch(judges, lambda: _sample(where), on_verdict),
+            lambda boxes, engine_of: Networks(where, policies, boxes, engine_of, os.environ),
         )
-        policies = Policies(paths.ORGANISATION_POLICY, where.policy, Approvals(where.approvals))
-        network = Networks(where, policies, runtime.boxes, runtime.engine, os.environ)
-        runtime.network = network
+        network = runtime.network
+        assert network is not None
         connecting = loop.create_task(network.run(), name="network")
         warming = loop.create_task(launcher.warm_up(), name="warm launcher")
         await recover(runtime, store)
@@ -126,7 +127,7 @@ async def _serve(
     identity = os.lstat(f"{where.run}/{paths.SOCKET}").st_ino
     server = Server(runtime, listener)
     serving = loop.create_task(server.run(), name="serve")
-    watching = loop.create_task(runtime.watch.run(), name="watch")
+    watching = loop.create_task(runtime.lifetimes.watch.run(), name="watch")
     stopping = loop.create_task(stop.wait(), name="stop")
     moved = loop.create_task(_until_moved(where, identity), name="moved")
     tasks: tuple[asyncio.Task[object], ...] = (serving, watching, *others, stopping, moved)
@@ -142,7 +143,7 @@ async def _serve(
     if _is_ours(where, identity):
         os.unlink(f"{where.run}/{paths.SOCKET}")
     else:
-        await runtime.end_homeless()
+        await runtime.lifetimes.end_homeless()
 
 
 def tag(state: str) -> str:
@@ -165,7 +166,7 @@ def _disk_of(trees: tuple[str, ...]) -> int:
 
 
 def _unlinked_of(init_pids: Iterable[int]) -> Mapping[int, int]:
-    return accounting.unlinked_of(init_pids, plan.STORED)
+    return accounting.unlinked_of(init_pids, operations.STORED)
 
 
 def _is_ours(where: paths.Paths, identity: int) -> bool:

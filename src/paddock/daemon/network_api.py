@@ -71,7 +71,7 @@ async def attend(runtime: Runtime, args: MaybeNamed) -> Answer:
     box = runtime.find(args.box)
     attendance = rulings.networks(runtime).attendance
     ours, theirs = socket.socketpair()
-    runtime.later(attendance.attend(box, ours), f"ask about {box.name}")
+    runtime.background.later(attendance.attend(box, ours), f"ask about {box.name}")
     return Answer(fds=(theirs.detach(),))
 
 

@@ -1,6 +1,6 @@
 """Host-side file access that a hostile tree cannot abuse, and the files that are our own."""
 
-from paddock.fs.beneath import open_beneath
+from paddock.fs.beneath import is_beneath, open_beneath
 from paddock.fs.lock import FileLock
 from paddock.fs.private import make_private_dir, write_atomic
 from paddock.fs.removal import discard_tree, remove_tree
@@ -16,6 +16,7 @@ __all__ = [
     "connect_unix",
     "discard_tree",
     "exchange",
+    "is_beneath",
     "is_missing",
     "is_scarcity",
     "make_private_dir",

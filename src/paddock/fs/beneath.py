@@ -30,6 +30,11 @@ _UNLESS_PATH = os.O_NONBLOCK | os.O_NOCTTY
 _STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+def is_beneath(path: str, root: str) -> bool:
+    """Whether an absolute path is another or lies in it, by their names alone; nothing is looked up."""
+    return path == root or path.startswith(root.rstrip("/") + "/")
+
+
 def open_beneath(root_fd: int, path: str, flags: int, mode: int = 0, *, one_mount: bool = False) -> int:
     """A descriptor of the regular file or directory at `path` below `root_fd`, or OSError.
 

@@ -17,7 +17,7 @@ from paddock import limits
 from paddock.errors import PaddockError, Unavailable
 from paddock.model import BoxId, ExecSpec, WorkspaceMode
 from paddock.reports import ArrivalInfo, FetchInfo, LeaveReport, TrustedInfo
-from paddock.runtime import commands, workspaces
+from paddock.runtime import commands, execution, workspaces
 from paddock.workspace import guarded, home, nested, refs, repository
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class _Runner:
     async def run(self, argv: list[str]) -> tuple[int, bytes]:
         spec = ExecSpec(argv=tuple(argv), timeout_s=limits.GIT_TIMEOUT_S)
         if self._held:
-            _, channel = await self._runtime.exec(self._box, spec)
+            _, channel = await execution.start(self._runtime, self._box, spec)
         else:
             channel = self._runtime.engine(self._box).connect(self._box.placement)
             env = self._runtime.environment(self._box)
@@ -219,13 +219,13 @@ async def _bundle(run: _Runner, unit: Unit) -> bool:
 @contextlib.asynccontextmanager
 async def _once_more(runtime: Runtime, box: Box) -> AsyncIterator[_Runner]:
     """An ephemeral box that has ended, started for us alone."""
-    handle = await runtime.make(box)
+    handle = await runtime.lifetimes.make(box)
     try:
         yield _Runner(runtime, box, held=False)
     finally:
         handle.kill()
         await _gone(handle)
-        await runtime.clean(box)
+        await runtime.lifetimes.clean(box)
         if runtime.network is not None:
             await runtime.network.left(box)
         handle.close()

@@ -44,15 +44,15 @@ class _Recovery:
     async def run(self) -> None:
         rows, damaged = self._store.load()
         for damage in damaged:
-            self._runtime.reserved_names.add(damage.name)
-            self._runtime.reserved_positions.add(damage.position)
+            self._runtime.register.reserved_names.add(damage.name)
+            self._runtime.register.reserved_positions.add(damage.position)
             self._say(
                 f"box {damage.name}: its record is damaged ({damage.problem}) and left as it is; "
                 "`paddock doctor --rebuild` restores it"
             )
         kept = {damage.id for damage in damaged}
         for row in [*rows, *self._forgotten(rows, kept)]:
-            box = Box(row, self._runtime.directory(row.id))
+            box = Box(row, self._runtime.register.directory(row.id))
             self._runtime.boxes[row.id] = box
             if self._has_files(box):
                 self._revive(box)
@@ -69,10 +69,10 @@ class _Recovery:
     def _forgotten(self, rows: list[BoxRow], kept: Collection[str]) -> list[BoxRow]:
         """Boxes with files and without a row: a damaged database lost them, or a run's had no time to be written."""
         found: list[BoxRow] = []
-        names = {row.spec.name for row in rows} | self._runtime.reserved_names
-        positions = {row.position for row in rows} | self._runtime.reserved_positions
+        names = {row.spec.name for row in rows} | self._runtime.register.reserved_names
+        positions = {row.position for row in rows} | self._runtime.register.reserved_positions
         for name in sorted(set(os.listdir(self._runtime.paths.boxes)) - {row.id for row in rows} - set(kept)):
-            directory = self._runtime.directory(name)
+            directory = self._runtime.register.directory(name)
             if not records.has_run(directory):
                 continue  # nobody was told of it
             try:
@@ -106,10 +106,11 @@ class _Recovery:
             if box.row.evidence != handle.evidence and not box.row.spec.ephemeral:
                 self._say(f"box {box.name}: was running without a record; taken over")
             self._set_state(box, BoxState.RUNNING, "", handle)
-            self._runtime.hold(box, handle)
-            self._runtime.watch.set_active(box.row.id, active=True)  # what an earlier daemon started may still run
+            lives = self._runtime.lifetimes
+            lives.hold(box, handle)
+            lives.watch.set_active(box.row.id, active=True)  # what an earlier daemon started may still run
             if box.row.spec.ephemeral:
-                self._runtime.later(_end_if_abandoned(self._runtime, box), f"look at {box.name}")
+                self._runtime.background.later(_end_if_abandoned(self._runtime, box), f"look at {box.name}")
         elif box.row.spec.ephemeral:
             self._drop(box, "its run is over" if was_running else "its run never began")
         elif was_running:
@@ -156,9 +157,9 @@ class _Recovery:
         """Directories of boxes whose making, or whose removal, nobody was told of. Files of any other box stay."""
         runtime = self._runtime
         for name in os.listdir(runtime.paths.boxes):
-            if name in self._dropped or (name not in known and not records.has_run(runtime.directory(name))):
-                fs.discard_tree(runtime.directory(name), runtime.paths.trash)
-        runtime.sweep(_empty, runtime.paths.trash)
+            if name in self._dropped or (name not in known and not records.has_run(runtime.register.directory(name))):
+                fs.discard_tree(runtime.register.directory(name), runtime.paths.trash)
+        runtime.background.sweep(_empty, runtime.paths.trash)
 
     async def _sweep(self) -> None:
         alive = {box_id for box_id, box in self._runtime.boxes.items() if box.handle is not None}

@@ -15,7 +15,7 @@ import pytest
 
 from paddock import codec, fs
 from paddock.engines.process import kernel, mounting
-from paddock.engines.process.plan import MountOp
+from paddock.engines.process.operations import MountOp
 from tests.support import namespaces
 
 if TYPE_CHECKING:

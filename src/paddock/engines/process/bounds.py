@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-import resource
 from typing import TYPE_CHECKING
 
 from paddock import limits, text
-from paddock.engines.process import plan
+from paddock.engines.process import kernel_limits
 from paddock.errors import Unavailable
 from paddock.model import Enforcement, LimitReport, Limits
 
@@ -112,7 +111,7 @@ class Bounds:
                 note=_MEMORY_NOTES.get(held["memory"], self.killed(placement) if running else ""),
             ),
             LimitReport(name="cpus", value=cpus, enforcement=held["cpus"], note=self._cpu_note(wanted, have)),
-            LimitReport(name="pids", value=str(_pids(wanted)), enforcement=held["pids"]),
+            LimitReport(name="pids", value=str(kernel_limits.pids(wanted)), enforcement=held["pids"]),
             LimitReport(
                 name="disk",
                 value=text.size(wanted.disk_bytes or limits.DISK_BYTES_DEFAULT),
@@ -131,10 +130,6 @@ class Bounds:
             return ""
         why = self._cgroups.reasons.get("cpu", "the box was started without a cpu controller")
         return f"--cpus is not enforced here: {why}"
-
-
-def _pids(wanted: Limits) -> int:
-    return plan.within(resource.RLIMIT_NPROC, wanted.pids or limits.PIDS_DEFAULT)
 
 
 def _reason(placement: Placement, killed: int) -> str:

@@ -1,0 +1,89 @@
+"""A root caller opens the trees of a plan itself: the box's uid, a subordinate one, could not walk to them.
+
+Where a tree is the user's own, its owner on disk stands for the box's user, by an id-mapped mount.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from typing import TYPE_CHECKING
+
+from paddock.engines.process import kernel
+from paddock.errors import Unavailable, UserError
+
+if TYPE_CHECKING:
+    from paddock.engines.process.plan import Plan
+    from paddock.engines.process.warm import Launcher
+
+_FIRST_SUBORDINATE_ID = 1_900_000_000  # above systemd's container range, below the sign bit
+_ID_MAPS_KEPT = 64
+
+
+def subordinate_id(index: int) -> int:
+    """What the user of a root caller's box is on the host."""
+    return _FIRST_SUBORDINATE_ID + index
+
+
+class Trees:
+    def __init__(self, launcher: Launcher) -> None:
+        self._launcher = launcher
+        self._id_maps: dict[tuple[int, ...], int] = {}
+        self._id_maps_kept = min(_ID_MAPS_KEPT, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 16)
+
+    def __repr__(self) -> str:
+        return f"<Trees {len(self._id_maps)} id maps>"
+
+    async def open(self, plan: Plan, index: int) -> list[int]:
+        """Descriptors in the order of the plan, the caller's to close."""
+        trees: list[int] = []
+        try:
+            for op in plan.mounts:
+                for path in (op.source, op.layers) if op.op in {"bind", "overlay"} else ():
+                    if not path:
+                        continue
+                    trees.append(kernel.open_tree(path))
+                    if op.owner:
+                        _map_owner(trees[-1], path, await self._id_map(op.owner, index))
+                if len(trees) >= kernel.DESCRIPTORS_MAX:  # one is left for the door
+                    raise _too_many()
+        except BaseException:
+            for fd in trees:
+                os.close(fd)
+            raise
+        return trees
+
+    async def _id_map(self, owner: tuple[int, ...], index: int) -> int:
+        """Kept for the next box in the same position: making one costs a fork."""
+        key = (*owner, index)
+        if key not in self._id_maps:
+            while len(self._id_maps) >= self._id_maps_kept:
+                os.close(self._id_maps.pop(next(iter(self._id_maps))))
+            subordinate = subordinate_id(index)
+            self._id_maps[key] = await self._launcher.id_map(*(_swap(number, subordinate) for number in owner))
+        return self._id_maps[key]
+
+
+def _swap(number: int, subordinate: int) -> str:
+    """The owner's id becomes the box's; every other id stays what it is, and stays foreign to the box."""
+    lines = [f"{number} {subordinate} 1"]
+    if number > 0:
+        lines.append(f"0 0 {number}")
+    lines.append(f"{number + 1} {number + 1} {_FIRST_SUBORDINATE_ID - number - 1}")
+    return "\n".join(lines)
+
+
+def _map_owner(tree: int, path: str, userns: int) -> None:
+    try:
+        kernel.set_mount(tree, kernel.ATTR_IDMAP, userns=userns)
+    except OSError as error:
+        raise Unavailable(
+            f"the file system of {path} cannot map owners for a root caller: {error.strerror}",
+            hint="run paddock as the user who owns the directory, or put it on ext4, xfs, btrfs or tmpfs",
+            code="idmap",
+        ) from error
+
+
+def _too_many() -> UserError:
+    hint = "give a directory with fewer repositories in it, or use --review"
+    return UserError(f"the box would need over {kernel.DESCRIPTORS_MAX} mounts", hint=hint, code="too-many-mounts")

@@ -1,0 +1,140 @@
+"""Commands in boxes: each function is one verb of the daemon. What a box says is parsed as hostile."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from paddock import limits
+from paddock.runtime import channels, commands, journals
+from paddock.store import JobRow, now
+
+if TYPE_CHECKING:
+    import socket
+
+    from paddock.frames import Message
+    from paddock.model import BoxRequest, ExecSpec
+    from paddock.runtime.box import Box
+    from paddock.runtime.core import Runtime
+
+
+async def run(runtime: Runtime, request: BoxRequest, spec: ExecSpec) -> tuple[Box, str, socket.socket]:
+    """An ephemeral box around one command."""
+    commands.check_user(spec.user)
+    box = await runtime.create(replace(request, ephemeral=True))
+    job = commands.new_job_id()
+    try:
+        spec = replace(spec, main=True, timeout_s=spec.timeout_s or box.row.spec.limits.wall_s)
+        _expect_answers(runtime, box, spec)
+        async with box.lock:
+            channel = await _start_with(runtime, box, spec, job)
+    except BaseException:
+        await runtime.lifetimes.remove(box, force=True)
+        raise
+    return box, job, channel
+
+
+async def _start_with(runtime: Runtime, box: Box, spec: ExecSpec, job: str) -> socket.socket:
+    """Start a box whose first command waits for it, so that neither waits for the other."""
+    waiting: list[tuple[socket.socket, asyncio.Task[None]]] = []
+
+    def listening() -> None:
+        message = _start_message(runtime, box, spec, job)  # now: its environment names files that were just made
+        channel = runtime.engine(box).connect(box.placement)
+        send = asyncio.get_running_loop().create_task(commands.send(channel, message, []), name="first command")
+        waiting.append((channel, send))
+
+    try:
+        await runtime.lifetimes.begin(box, listening)
+        runtime.lifetimes.watch.set_active(box.row.id, active=True)
+        channel, send = waiting[0]
+        await send
+    except BaseException:
+        for channel, send in waiting:
+            send.cancel()
+            channel.close()
+        raise
+    return channel
+
+
+async def start(runtime: Runtime, box: Box, spec: ExecSpec) -> tuple[str, socket.socket]:
+    """Start a command and hand back its channel; init's answer is the first thing on it."""
+    commands.check_user(spec.user)
+    _expect_answers(runtime, box, spec)
+    await runtime.lifetimes.start(box)
+    runtime.lifetimes.watch.set_active(box.row.id, active=True)
+    job = commands.new_job_id()
+    message = _start_message(runtime, box, spec, job)
+    channel = channels.connect(runtime.engine(box), box)
+    try:
+        if message["journal_bytes"]:
+            with commands.journal_files(box.directory, job) as fds:
+                await _record(runtime, box, job, spec)
+                await _send_recorded(runtime, box, job, channel, message, fds)
+        else:
+            await channels.send(box, channel, message, [])
+    except BaseException:
+        channel.close()
+        raise
+    return job, channel
+
+
+def _expect_answers(runtime: Runtime, box: Box, spec: ExecSpec) -> None:
+    """Someone who runs a command at a terminal can be asked about its connections, from the first one on."""
+    if runtime.network is not None and spec.tty is not None:
+        runtime.network.attendance.arriving(box)
+        arrival = runtime.network.attendance.await_arrival(box)
+        runtime.background.later(arrival, f"await who answers for {box.name}")
+
+
+def _start_message(runtime: Runtime, box: Box, spec: ExecSpec, job: str) -> Message:
+    wanted = box.row.spec
+    journal_bytes = commands.journal_bytes(wanted.limits)
+    return commands.start_message(spec, job, runtime.environment(box), wanted.workdir, journal_bytes)
+
+
+async def _record(runtime: Runtime, box: Box, job: str, spec: ExecSpec) -> None:
+    register = runtime.register
+    await register.add_job(box, JobRow(id=job, argv=spec.argv, started_at=now()))
+    jobs = await register.jobs(box)
+    for old in jobs[: -limits.JOBS_KEPT_PER_BOX]:
+        if not journals.state(box.directory, old.id).running:
+            await register.remove_job(box, old.id)
+            journals.remove(box.directory, old.id)
+
+
+async def _send_recorded(
+    runtime: Runtime, box: Box, job: str, channel: socket.socket, message: Message, fds: list[int]
+) -> None:
+    try:
+        await channels.send(box, channel, message, fds)
+    except BaseException:
+        await runtime.register.remove_job(box, job)
+        raise
+
+
+async def channel(runtime: Runtime, name: str) -> tuple[Box, socket.socket]:
+    """A fresh channel to a box's init, for files and process verbs."""
+    box = runtime.find(name)
+    await runtime.lifetimes.start(box)
+    return box, channels.connect(runtime.engine(box), box)
+
+
+async def session(runtime: Runtime, box: Box, spec: ExecSpec) -> tuple[str, socket.socket]:
+    """Re-attach to the box's waiting terminal session, or start one."""
+    if box.handle is not None and spec.tty:
+        engine = runtime.engine(box)
+        for row in await channels.processes(engine, box):
+            if row.get("tty") and row.get("clients") == 0:
+                found = channels.connect(engine, box)
+                await commands.send(found, {"op": "connect", "id": str(row.get("id"))}, [])
+                return str(row.get("id")), found
+    return await start(runtime, box, spec)
+
+
+async def signal(runtime: Runtime, name: str, job: str, number: int) -> None:
+    """Send a signal to a command and all its group; never starts a box for it."""
+    box = runtime.find(name)
+    with channels.connect(runtime.engine(box), box) as found:
+        commands.expect(await commands.ask(found, {"op": "signal", "id": job, "signal": number}), "done")

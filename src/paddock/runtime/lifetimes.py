@@ -1,0 +1,274 @@
+"""The lives of boxes: how each starts, is held while it runs, and is put away when its first process is gone.
+
+A box changes state only under its own lock; the truth about a running box is its pidfd, never our memory of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from paddock import fs, limits
+from paddock.errors import PaddockError, UserError
+from paddock.model import BoxId, BoxState
+from paddock.runtime import channels, commands
+from paddock.runtime.box import Ending
+from paddock.runtime.endings import KILLED, TIMED_OUT, Endings
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from paddock.engines.base import Engine, Handle
+    from paddock.runtime.background import Background
+    from paddock.runtime.box import Box
+    from paddock.runtime.network import Networks
+    from paddock.runtime.register import Register
+    from paddock.runtime.workspaces import Workspaces
+    from paddock.watch import Watch
+
+    MakeWatch = Callable[[Callable[[BoxId, str], None]], Watch]
+    Visit = Callable[[Box], Awaitable[None]]
+
+log = logging.getLogger(__name__)
+_RETRY_S = 5.0
+
+
+class Lifetimes:
+    """`look` and `last` are called for a box of one command as it goes: before and after its run is cleared away."""
+
+    def __init__(
+        self,
+        register: Register,
+        background: Background,
+        engine_of: Callable[[Box], Engine],
+        workspaces: Workspaces,
+        network: Networks | None,
+        make_watch: MakeWatch,
+        departing: tuple[Visit, Visit],
+    ) -> None:
+        self.watch = make_watch(self.condemn)
+        self.endings = Endings(register.boxes, engine_of)
+        # Making a box works in the event loop for some milliseconds: a hundred at once would delay every answer.
+        self.admission = asyncio.Semaphore(limits.STARTS_MAX)
+        self.starting = 0  # boxes that are being started or wait for their turn
+        self._register = register
+        self._background = background
+        self._engine_of = engine_of
+        self._workspaces = workspaces
+        self._network = network
+        self._look, self._last = departing
+
+    def __repr__(self) -> str:
+        return f"<Lifetimes {sum(box.handle is not None for box in self._register.boxes.values())} run>"
+
+    # -- start ---------------------------------------------------------------------------------------------------------
+
+    async def start(self, box: Box) -> None:
+        async with box.lock:
+            if box.handle is None or box.handle.ended():
+                await box.ended.wait()  # its last run is still being put away
+            if box not in self._register:
+                raise UserError(f"the box {box.name!r} was removed", code="no-box")
+            if box.handle is None:
+                await self.begin(box)
+            else:
+                await self._look_again(box)
+
+    async def _look_again(self, box: Box) -> None:
+        """A review box sees its workspace as it is now; who asked is told when that is not as it was."""
+        assert box.handle is not None
+        why, box.stale = await self._workspaces.changed(box), ""
+        is_idle = not why or not await self._running_ids(box)
+        if why and is_idle:
+            await self._workspaces.begin(box)
+        if box.handle.refresh():
+            if why:
+                box.notes.append(f"{why}: the box sees the workspace as it is now")
+        elif is_idle and not await self._running_ids(box):
+            await self.end(box, grace_s=0.0)
+            await self.begin(box)
+            box.notes.append("the box was started anew, to see the workspace as it is now")
+        else:
+            box.stale = why
+            box.notes.append(f"commands run in the box, which sees its workspace as it was: `paddock stop {box.name}`")
+
+    async def _running_ids(self, box: Box) -> set[str]:
+        return await channels.running_ids(self._engine_of(box), box)
+
+    async def begin(self, box: Box, listening: Callable[[], None] | None = None) -> None:
+        """Start a box that does not run, whose lock the caller holds."""
+        self.starting += 1
+        try:
+            async with self.admission:
+                await self._begin(box, listening)
+        finally:
+            self.starting -= 1
+
+    async def _begin(self, box: Box, listening: Callable[[], None] | None) -> None:
+        try:
+            handle = await self.make(box, listening)
+        except PaddockError as error:
+            await self._note_end(box, BoxState.FAILED, error.message)
+            raise
+        except OSError as error:
+            await self._note_end(box, BoxState.FAILED, error.strerror or str(error))
+            raise
+        self.hold(box, handle)
+        try:
+            await self._register.note_start(box, handle.evidence)
+        except BaseException as error:
+            box.verdict = Ending(reason=f"its start could not be recorded: {error}", exit_code=KILLED)
+            handle.kill()
+            await box.ended.wait()
+            raise
+
+    async def make(self, box: Box, listening: Callable[[], None] | None = None) -> Handle:
+        await self._workspaces.enter(box)
+        if self._network is None:
+            return await self._engine_of(box).start(box.placement, listening=listening)
+        spec = box.row.spec
+        network = self._network.policies.take_project(spec.network, spec.workspace)
+        if network != spec.network:  # only between two runs: a running box never reads its project again
+            await self._register.change(box, replace(spec, network=network))
+        return await self._network.start(box, listening)
+
+    def hold(self, box: Box, handle: Handle) -> None:
+        """From here on the box's end is noticed."""
+        box.handle = handle
+        box.in_place = True
+        box.verdict, box.ending = None, None
+        box.ended.clear()
+        asyncio.get_running_loop().add_reader(handle.pidfd, self._on_exit, box)
+        self.watch.add(self._engine_of(box).watched(box.placement, handle.evidence))
+        if self._network is not None and not self._network.held(box):
+            self._background.later(self._network.seal_again(box), f"seal {box.name} again")
+
+    def let_go(self) -> None:
+        """The boxes run on, and nobody here notices their end."""
+        for box in self._register.boxes.values():
+            if box.handle is not None:
+                asyncio.get_running_loop().remove_reader(box.handle.pidfd)
+                box.handle.close()
+
+    # -- end -----------------------------------------------------------------------------------------------------------
+
+    def _on_exit(self, box: Box) -> None:
+        assert box.handle is not None
+        asyncio.get_running_loop().remove_reader(box.handle.pidfd)
+        self.watch.remove(box.row.id)
+        self._background.later(self._settle(box), f"settle {box.name}")
+
+    async def _settle(self, box: Box) -> None:
+        """A box's first process is gone: say why, let go, and remove what was only for this run."""
+        assert box.handle is not None
+        try:
+            if box.row.spec.ephemeral:
+                await self._look(box)
+            reason = await self.clean(box)
+            if self._network is not None:
+                await self._network.left(box)
+            ending = box.verdict or Ending(reason=reason or _unasked(box), exit_code=KILLED)
+            box.handle.close()
+            box.handle, box.ending = None, ending
+            if box.row.spec.ephemeral:
+                await self._last(box)
+            self.endings.keep(box, ending)
+            if box in self._register:
+                await self._put_away(box, ending)
+        finally:
+            box.ended.set()
+
+    async def clean(self, box: Box) -> str:
+        try:
+            await self._workspaces.left(box)
+            return await asyncio.to_thread(self._engine_of(box).clean, box.placement)
+        except (OSError, RuntimeError) as error:  # RuntimeError: no thread is to be had
+            log.warning("cleaning after %s: %s", box.name, error)
+            return ""
+
+    async def _put_away(self, box: Box, ending: Ending) -> None:
+        if not box.row.spec.ephemeral:
+            await self._note_end(box, BoxState.FAILED if ending.reason else BoxState.STOPPED, ending.reason)
+            return
+        box.row = replace(box.row, state=BoxState.STOPPED, evidence=None)
+        try:
+            await self._forget(box)
+        except PaddockError as error:
+            log.warning("removing %s: %s", box.name, error)
+            self._background.later(self._forget_later(box), f"forget {box.name}")
+
+    async def _note_end(self, box: Box, state: BoxState, reason: str) -> None:
+        box.in_place = False
+        await self._register.note_end(box, state, reason)
+
+    async def end(self, box: Box, *, grace_s: float) -> None:
+        """End a box, whose lock the caller holds; it has ended when this returns."""
+        if box.handle is None:
+            await box.ended.wait()
+            return
+        box.verdict = box.verdict or Ending(reason="", exit_code=KILLED)
+        if grace_s > 0 and await self._asked_to_end(box, grace_s):
+            return
+        if box.handle is not None:
+            box.handle.kill()
+        await box.ended.wait()
+
+    async def _asked_to_end(self, box: Box, grace_s: float) -> bool:
+        try:
+            with channels.connect(self._engine_of(box), box) as channel:
+                await commands.send(channel, {"op": "shutdown", "grace_s": grace_s}, [])
+            await asyncio.wait_for(box.ended.wait(), grace_s + 1.0)
+        except (OSError, TimeoutError, PaddockError):
+            return False
+        return True
+
+    def condemn(self, box_id: BoxId, reason: str) -> None:
+        """A limit was crossed: end the box, and let everyone who asks know why."""
+        box = self._register.boxes.get(box_id)
+        if box and box.handle is not None:
+            log.warning("ending %s: %s", box.name, reason)
+            box.verdict = Ending(reason=reason, exit_code=TIMED_OUT if reason.startswith("wall") else KILLED)
+            box.handle.kill()
+
+    async def end_homeless(self) -> None:
+        """Our state was deleted: end the boxes whose files went with it, since nobody can find them again."""
+        homeless = [box for box in self._register.boxes.values() if box.handle and fs.is_missing(box.directory)]
+        for box in homeless:
+            self.condemn(box.row.id, "its files are gone")
+        await asyncio.gather(*(box.ended.wait() for box in homeless))
+
+    # -- removal -------------------------------------------------------------------------------------------------------
+
+    async def remove(self, box: Box, *, force: bool) -> None:
+        async with box.lock:
+            if box.handle is not None and not force:
+                raise UserError(
+                    f"the box {box.name!r} is running",
+                    hint=f"stop it first, or `paddock rm -f {box.name}`",
+                    code="running",
+                )
+            await self.end(box, grace_s=0.0)
+            await self._forget(box)
+
+    async def _forget(self, box: Box) -> None:
+        if box not in self._register:
+            return
+        await self._workspaces.released(box)
+        await self._register.forget(box)
+        if self._network is not None:
+            self._network.forget(box.row.id)
+
+    async def _forget_later(self, box: Box) -> None:
+        while box in self._register:
+            await asyncio.sleep(_RETRY_S)
+            try:
+                await self._forget(box)
+            except PaddockError as error:
+                log.warning("the record of %s cannot be removed yet: %s", box.name, error)
+
+
+def _unasked(box: Box) -> str:
+    """A box around one command ends with it; any other ends when we say so."""
+    return "" if box.row.spec.ephemeral else "its first process ended unexpectedly"
