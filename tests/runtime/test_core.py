@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.errors import UserError
-from paddock.model import BoxState, Limits, Mount
+from paddock.model import BoxState, Limits, Mount, WorkspaceMode
 from tests.support.serving import request, within
 
 if TYPE_CHECKING:
@@ -61,7 +61,6 @@ def test_opening_at_the_same_moment_is_one_box(tmp_path: Path, workspace: Path) 
     [
         ({}, ""),
         ({"name": "mine"}, ""),
-        ({"name": "other"}, "exists"),
         ({"limits": Limits(pids=5)}, ""),
         ({"limits": Limits(pids=6)}, "different"),
         ({"mounts": (Mount(source="/usr/share/doc", target="/mnt/doc"),)}, "different"),
@@ -79,6 +78,38 @@ def test_a_box_is_opened_again_only_as_it_is(
             await runtime.open(request(workspace, **rest))
         assert caught.value.code == code
         assert "mine" in caught.value.message
+
+    within(tmp_path, act)
+
+
+def test_a_name_or_a_mode_of_its_own_is_another_box(tmp_path: Path, workspace: Path) -> None:
+    elsewhere = workspace / "inner"
+    elsewhere.mkdir()
+
+    async def act(runtime: Runtime) -> None:
+        async def opened(**rest: object) -> tuple[str, bool]:
+            box, is_new = await runtime.open(request(workspace, **rest))
+            return box.name, is_new
+
+        review = {"mode": WorkspaceMode.REVIEW}
+        assert await opened(name="first") == ("first", True)
+        assert await opened(name="second") == ("second", True)
+        assert await opened(name="third", **review) == ("third", True)
+        assert await opened(name="second") == ("second", False)
+        assert await opened() == ("first", False)
+        assert await opened(**review) == ("third", False)
+        with pytest.raises(UserError, match="'second' exists with other mode"):
+            await opened(name="second", **review)
+        with pytest.raises(UserError, match="'first' exists"):
+            await runtime.open(request(elsewhere, name="first"))
+
+    within(tmp_path, act)
+
+
+def test_a_review_stays_one_when_it_is_not_asked_for_again(tmp_path: Path, workspace: Path) -> None:
+    async def act(runtime: Runtime) -> None:
+        made, _ = await runtime.open(request(workspace, mode=WorkspaceMode.REVIEW))
+        assert await runtime.open(request(workspace)) == (made, False)
 
     within(tmp_path, act)
 

@@ -108,12 +108,6 @@ class Runtime:
             existing = self.register.same(request)
             if existing is None:
                 return await self._create(request), True
-        if request.name and request.name != existing.name:
-            raise UserError(
-                f"{request.agent} in {existing.row.spec.workspace} is the box {existing.name!r}",
-                hint=f"use that name, or remove it first: `paddock rm {existing.name}`",
-                code="exists",
-            )
         require_same_shape(existing.row.spec, request, self._normalised(replace(request, name="")))
         if request.env:
             await self.set_env(existing.name, request.env, ())

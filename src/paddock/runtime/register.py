@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from paddock import fs
 from paddock.errors import PaddockError, Unavailable, UserError
-from paddock.model import BoxId, BoxState
+from paddock.model import BoxId, BoxState, WorkspaceMode
 from paddock.runtime import records
 from paddock.runtime.box import Box
 from paddock.store import new_row
@@ -59,13 +59,9 @@ class Register:
         raise UserError(f"no box named {name[:80]!r}", hint="`paddock ls` lists them", code="no-box")
 
     def same(self, request: BoxRequest) -> Box | None:
-        """Identity is (agent, real path of the workspace)."""
+        """Identity is (agent, real path of the workspace), and where they were asked for, name, mode and branch."""
         real = os.path.realpath(request.workspace)
-        for box in self.boxes.values():
-            spec = box.row.spec
-            if not spec.ephemeral and (spec.agent, spec.workspace) == (request.agent, real):
-                return box
-        return None
+        return next((box for box in self.boxes.values() if _is_same(box.row.spec, request, real)), None)
 
     def taken(self) -> set[str]:
         """The names that no new box may have."""
@@ -139,3 +135,11 @@ class Register:
 
     async def remove_job(self, box: Box, job: str) -> None:
         await self._background.write(self._store.remove_job, box.row.id, job)
+
+
+def _is_same(spec: BoxSpec, request: BoxRequest, workspace: str) -> bool:
+    if spec.ephemeral or (spec.agent, spec.workspace) != (request.agent, workspace):
+        return False
+    if request.name:
+        return spec.name == request.name
+    return request.mode in {WorkspaceMode.LIVE, spec.mode} and request.branch in {"", spec.branch}
