@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from paddock import codec, text
+from paddock.cli import paint
 from paddock.cli.main import warn
 from paddock.client import Paddock
 from paddock.errors import UserError
@@ -41,7 +42,8 @@ def diff(options: argparse.Namespace) -> int:
     elif options.names:
         print("\n".join(map(textdiff.name_line, found)))
     else:
-        print("\n\n".join("\n".join(one.lines) for one in found))
+        paint_lines = paint.painted if paint.is_wanted() else iter
+        print("\n\n".join("\n".join(paint_lines(one.lines)) for one in found))
     return 0
 
 
