@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from paddock.cli import parser
+from paddock.cli import pages
 from tests.support.installation import PROGRAM
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def completed(words: list[str], env: dict[str, str], cwd: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ([""], list(parser.VERBS)),
+        ([""], list(pages.VERBS)),
         (["re"], ["reset"]),
         (["po"], ["policy", "ports"]),
         (["s"], ["stop"]),
@@ -69,7 +69,7 @@ def test_bash_completes_the_names_of_boxes(installation: Installation) -> None:
 def test_a_script_is_one_its_shell_can_read(shell: str) -> None:
     script = subprocess.run([PROGRAM, "completion", shell], capture_output=True, text=True, check=True).stdout
     assert "@" not in script.replace("$@", "")
-    assert all(verb in script for verb in parser.VERBS)
+    assert all(verb in script for verb in pages.VERBS)
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
     check = "--no-execute" if shell == "fish" else "-n"

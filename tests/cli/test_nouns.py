@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.cli import nouns, parser
+from paddock.cli import nouns, pages, parser
 from paddock.errors import UserError
 
 
@@ -24,7 +24,7 @@ def test_a_change_takes_patterns_before_and_after_its_target(verb: str) -> None:
 
 
 def test_every_noun_is_a_verb_of_the_overview() -> None:
-    assert set(nouns.NOUNS) < set(parser.VERBS)
+    assert set(nouns.NOUNS) < set(pages.VERBS)
 
 
 @pytest.mark.parametrize(

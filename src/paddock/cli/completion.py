@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from paddock.cli.nouns import NOUNS
-from paddock.cli.parser import VERBS, build
+from paddock.cli.pages import VERBS
+from paddock.cli.parser import build
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
