@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.errors import UserError
-from paddock.model import Network, NetworkRule
-from paddock.policy import Host, SourceKind
+from paddock.model import Network
+from paddock.policy import Host
 from paddock.runtime.approvals import Approvals
-from paddock.runtime.policies import Policies, PolicyFile, canonical, merge, statement, without
+from paddock.runtime.policies import Policies
 from tests.support.installation import until
+from tests.support.networks import flags
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,16 +31,6 @@ def policies(ground: Path) -> Iterator[Policies]:
     made = Policies(str(ground / "org.toml"), str(ground / "user.toml"), Approvals(str(ground / "approvals.json")))
     yield made
     made.close()
-
-
-def rule(text: str) -> NetworkRule:
-    """`allow example.com`, `bypass example.com`."""
-    action, pattern = text.split()
-    return NetworkRule(action="deny" if action == "deny" else "allow", pattern=pattern, bypass=action == "bypass")
-
-
-def flags(*rules: str, **rest: object) -> Network:
-    return Network(rules=tuple(map(rule, rules)), **rest)  # type: ignore[arg-type]
 
 
 def allows(policies: Policies, network: Network, target: str, workspace: str = "") -> bool:
@@ -181,13 +172,6 @@ def test_a_removed_file_takes_its_rules_with_it(ground: Path, policies: Policies
     assert not allows(policies, Network(), "example.com")
 
 
-def test_a_file_that_cannot_be_read_is_broken_and_not_empty(ground: Path) -> None:
-    (ground / "dir.toml").mkdir()
-    file = PolicyFile(str(ground / "dir.toml"), SourceKind.USER)
-    assert file.info().state == "broken"
-    assert repr(file) == f"<PolicyFile {ground}/dir.toml broken>"
-
-
 def test_a_change_of_the_file_is_noticed_by_itself(ground: Path, policies: Policies) -> None:
     async def act() -> None:
         changes = policies.changes()
@@ -279,46 +263,3 @@ def test_nothing_can_be_approved_where_nothing_is_asked(ground: Path, policies: 
     with pytest.raises(UserError) as caught:
         policies.approve(Network(), str(ground / "project"))
     assert caught.value.code == "no-project"
-
-
-# -- flags -------------------------------------------------------------------------------------------------------------
-
-
-def test_a_change_is_added_and_the_later_word_counts() -> None:
-    before = flags("allow a.example", "allow b.example:443", presets=("github",))
-    after = merge(before, flags("deny A.EXAMPLE", "allow c.example", default="allow", presets=("github", "vscode")))
-    assert [(one.action, one.pattern) for one in after.rules] == [
-        ("allow", "b.example:443"),
-        ("deny", "a.example"),
-        ("allow", "c.example"),
-    ]
-    assert (after.default, after.on_deny, after.presets) == ("allow", "", ("github", "vscode"))
-    assert merge(after, Network()) == after
-
-
-def test_rules_are_removed_by_any_spelling_of_their_pattern() -> None:
-    network = flags("allow a.example", "deny b.example")
-    assert without(network, ("A.Example",)) == flags("deny b.example")
-    with pytest.raises(UserError) as caught:
-        without(network, ("c.example",))
-    assert caught.value.code == "no-rule"
-
-
-@pytest.mark.parametrize(
-    ("network", "code"),
-    [
-        (flags("allow 0x7f.1"), "bad-pattern"),
-        (flags("allow localhost"), "bad-pattern"),
-        (flags("deny exa\0mple.com"), "bad-pattern"),
-        (flags(presets=("no-such-preset",)), "unknown-preset"),
-    ],
-)
-def test_flags_that_make_no_sense_are_refused(network: Network, code: str) -> None:
-    with pytest.raises(UserError) as caught:
-        canonical(network)
-    assert caught.value.code == code
-
-
-def test_a_bypass_is_an_allow_that_is_opaque() -> None:
-    said = statement(flags("bypass a.example", "allow b.example", "deny c.example"))
-    assert (said.bypass, said.allow, said.deny) == (("a.example",), ("b.example",), ("c.example",))

@@ -16,9 +16,9 @@ from paddock.errors import Unavailable, UserError
 from paddock.model import BoxInfo, BoxRequest, BoxState, EngineName, Network, check_env
 from paddock.runtime import departures
 from paddock.runtime.background import Background
+from paddock.runtime.flags import merge
 from paddock.runtime.lifetimes import Lifetimes
 from paddock.runtime.normalise import normalise, require_same_shape
-from paddock.runtime.policies import merge
 from paddock.runtime.register import Register
 from paddock.runtime.workspaces import Workspaces
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from paddock import agents, guard
 from paddock.errors import UserError
 from paddock.model import BoxRequest, BoxSpec, Mount, check_name
-from paddock.runtime.policies import canonical
+from paddock.runtime.flags import canonical
 from paddock.workspace import guarded
 
 if TYPE_CHECKING:

@@ -8,112 +8,41 @@ approved. The text a box goes by is stored with the box, so that a running box n
 from __future__ import annotations
 
 import asyncio
-import logging
-import time
 from dataclasses import replace
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from paddock.errors import UserError
 from paddock.fs import notify
-from paddock.limits import POLICY_FILE_BYTES
 from paddock.policy import (
     Action,
     Default,
     Evaluator,
     Layer,
     OnDeny,
-    Pattern,
     Policy,
-    Source,
     SourceKind,
     explain,
     files,
     layering,
     parse_authority,
 )
-from paddock.policy.layering import Statement
 from paddock.reports import LayerInfo, PolicyInfo, RuleInfo, SourceInfo, VerdictInfo
-from paddock.runtime import project
+from paddock.runtime import flags, project
+from paddock.runtime.policyfile import REWRITTEN_S, PolicyFile
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from paddock.model import Network
     from paddock.policy import Address, Rule, Verdict
+    from paddock.policy.layering import Statement
     from paddock.runtime.approvals import Approvals
     from paddock.runtime.box import Box
 
-log = logging.getLogger(__name__)
 _CACHED = 128  # boxes made alike share a policy and its index
-REWRITTEN_S = 0.1  # how long a file that has gone may take to come back
 _LOOK_EVERY_S = 2.0  # where inotify does not speak
 _HTTPS = 443
-PRESET = "preset:"
-_FLAGS = Source(SourceKind.FLAG, "command line")
-
-
-class PolicyFile:
-    """One file with rules, as it was when it last could be read."""
-
-    def __init__(self, path: str, kind: SourceKind) -> None:
-        self.path = path
-        self._kind = kind
-        self.good: Statement | None = None
-        self.problem: UserError | None = None
-        self._gone_at: float | None = None
-        self.is_known = False  # read or found missing at least once, so that `good` is what it said last
-        self.reload()
-
-    def __repr__(self) -> str:
-        return f"<PolicyFile {self.path} {self.info().state}>"
-
-    def reload(self) -> None:
-        try:
-            text = self.text()
-            if not text and self._is_just_gone():
-                return
-            self._gone_at = None
-            self.good = files.parse_policy_toml(text, self.path, self._kind) if text is not None else None
-            self.problem = None
-            self.is_known = True
-        except UserError as error:
-            self.problem = error
-            log.warning("%s stays as it was: %s", self.path, error)
-
-    @property
-    def is_leaving(self) -> bool:
-        """It is gone or empty, and may be written in a moment: to be looked at again soon."""
-        return self._gone_at is not None
-
-    def _is_just_gone(self) -> bool:
-        """Editors take a file away, or empty it, before they write it anew: for that moment it says what it said."""
-        if self.good is None:
-            return False
-        now = time.monotonic()
-        self._gone_at = now if self._gone_at is None else self._gone_at
-        return now - self._gone_at < REWRITTEN_S
-
-    def text(self) -> str | None:
-        """None when there is no file."""
-        try:
-            with open(self.path, "rb") as file:
-                data = file.read(POLICY_FILE_BYTES + 1)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            raise UserError(f"cannot read {self.path}: {error.strerror}", code="bad-policy") from error
-        if len(data) > POLICY_FILE_BYTES:
-            raise UserError(f"{self.path} is over {POLICY_FILE_BYTES >> 20} MiB", code="bad-policy")
-        try:
-            return data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise UserError(f"{self.path} is not UTF-8", code="bad-policy") from error
-
-    def info(self) -> SourceInfo:
-        if self.problem is not None:
-            return SourceInfo(kind=self._kind.value, place=self.path, state="broken", problem=self.problem.message)
-        return SourceInfo(kind=self._kind.value, place=self.path, state="missing" if self.good is None else "ok")
 
 
 class Policies:
@@ -194,7 +123,7 @@ class Policies:
         return layering.compose(
             organisation=self.organisation.good,
             user=self.user.good,
-            flags=statement(network),
+            flags=flags.statement(network),
             project=asking,
             approved=approved and asking is not None and self._is_approved(asking, workspace),
         )
@@ -346,61 +275,6 @@ def rule_info(rule: Rule) -> RuleInfo:
         detail=rule.source.detail,
         bypass=rule.bypass,
     )
-
-
-# -- a box's own flags -------------------------------------------------------------------------------------------------
-
-
-def statement(network: Network) -> Statement:
-    """What the flags say, with canonical patterns; UserError for a pattern or a preset that is none."""
-    plain = [rule for rule in network.rules if not rule.bypass]
-    return Statement(
-        source=_FLAGS,
-        default=Default(network.default) if network.default else None,
-        on_deny=OnDeny(network.on_deny) if network.on_deny else None,
-        presets=tuple(dict.fromkeys(network.presets)),
-        allow=tuple(rule.pattern for rule in plain if rule.action == "allow"),
-        deny=tuple(rule.pattern for rule in network.rules if rule.action == "deny"),
-        bypass=tuple(rule.pattern for rule in network.rules if rule.bypass and rule.action == "allow"),
-    )
-
-
-def canonical(network: Network) -> Network:
-    """The same network, checked and in the one spelling that is stored."""
-    statement(network)
-    rules = tuple(dict.fromkeys(replace(rule, pattern=Pattern(rule.pattern).text) for rule in network.rules))
-    return replace(network, rules=rules, presets=tuple(dict.fromkeys(network.presets)))
-
-
-def merge(network: Network, change: Network) -> Network:
-    """`change` added to what is there: of two rules for one pattern the later counts."""
-    change = canonical(change)
-    patterns = {rule.pattern for rule in change.rules}
-    return replace(
-        network,
-        default=change.default or network.default,
-        on_deny=change.on_deny or network.on_deny,
-        presets=tuple(dict.fromkeys((*network.presets, *change.presets))),
-        rules=(*(rule for rule in network.rules if rule.pattern not in patterns), *change.rules),
-    )
-
-
-def without(network: Network, patterns: tuple[str, ...]) -> Network:
-    """The network without the rules of these patterns, and without `preset:NAME`; UserError names what is not there."""
-    presets = [text.removeprefix(PRESET) for text in patterns if text.startswith(PRESET)]
-    gone = [Pattern(text).text for text in patterns if not text.startswith(PRESET)]
-    known = {rule.pattern for rule in network.rules}
-    for missing in (*(f"{PRESET}{name}" for name in {*presets} - {*network.presets}), *({*gone} - known)):
-        raise no_rule(missing)
-    return replace(
-        network,
-        rules=tuple(rule for rule in network.rules if rule.pattern not in gone),
-        presets=tuple(name for name in network.presets if name not in presets),
-    )
-
-
-def no_rule(pattern: str) -> UserError:
-    return UserError(f"there is no rule {pattern!r}", hint="`paddock policy show` lists the rules", code="no-rule")
 
 
 def parse_project(text: str, workspace: str) -> Statement | None:

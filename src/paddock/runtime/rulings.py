@@ -18,7 +18,8 @@ from paddock.policy import Host, edit, explain
 from paddock.policy.suggest import Refused
 from paddock.policy.suggest import suggest as suggestions
 from paddock.reports import NetworkLog, PendingInfo
-from paddock.runtime.policies import merge, no_rule, of_box, without
+from paddock.runtime.flags import merge, no_rule, without
+from paddock.runtime.policies import of_box
 
 if TYPE_CHECKING:
     from collections.abc import Callable
