@@ -87,57 +87,6 @@ def test_a_policy_that_cannot_be_leaves_the_old_one_in_force() -> None:
     play(act)
 
 
-def test_ports_of_localhost_come_and_go_with_the_policy() -> None:
-    def act(scene: Scene) -> None:
-        scene.origin(5432, banner)
-        box = scene.box(policy())
-
-        def tried() -> str:
-            try:
-                return talk(socket.create_connection(("127.0.0.1", 5432), 5), b"x")
-            except ConnectionRefusedError:
-                return "refused"
-
-        assert box.inside(tried) == "refused"
-        scene.run(scene.gateway.set_policy(box.name, policy("localhost:5432")))
-        until(lambda: "hello" in box.inside(tried), "the port opens")
-        scene.run(scene.gateway.set_policy(box.name, policy()))
-        until(lambda: box.inside(tried) == "refused", "the port closes")
-
-    play(act)
-
-
-def test_a_published_port_leads_into_the_box() -> None:
-    def act(scene: Scene) -> None:
-        listener = socket.create_server(("127.0.0.1", 0))
-        box = scene.box(policy(), publish=[(listener, 8000)])
-        at = listener.getsockname()
-        with pytest.raises(ConnectionResetError), socket.create_connection(at, 5) as sock:
-            sock.recv(1)  # nobody listens in the box yet; under load the reset comes while we connect
-        ready, told = os.pipe()
-
-        def serve() -> str:
-            with socket.create_server(("127.0.0.1", 8000)) as inside:
-                os.write(told, b"x")
-                sock, _ = inside.accept()
-                with sock:
-                    sock.sendall(b"from the box")
-                    return sock.recv(100).decode()
-
-        serving = box.begin(serve)
-        os.read(ready, 1)
-        with socket.create_connection(at, 5) as sock:
-            assert sock.recv(100) == b"from the box"
-            sock.sendall(b"from the host")
-        assert serving() == "from the host"
-        scene.run(scene.gateway.drop(box.name))
-        listener.close()
-        with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(at, 5)
-
-    play(act)
-
-
 def test_a_dropped_box_has_no_network_and_no_connection() -> None:
     def act(scene: Scene) -> None:
         scene.origin(7000, echo)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from paddock.gateway.flow import Flow, Pipes, reset
+from paddock.gateway.flow import Flow, reset
+from paddock.gateway.pipes import Pipes
 from paddock.gateway.poller import Poller
 from paddock.limits import FLOW_CHUNK_BYTES, FLOW_SPLICE_AFTER_BYTES
 
@@ -188,16 +189,6 @@ def test_aborting_resets_both() -> None:
                 await stage.read(sock)
 
     play(act)
-
-
-def test_pipes_are_given_back() -> None:
-    pipes = Pipes(2)
-    taken = [pipes.take(), pipes.take()]
-    assert pipes.take() is None
-    for pipe in taken:
-        assert pipe is not None
-        pipes.give_back(pipe)
-    assert repr(pipes) == "<Pipes 0 of 2>"
 
 
 def test_a_gate_sees_what_the_client_sends_before_the_server_does() -> None:

@@ -12,7 +12,6 @@ never splices in that direction.
 from __future__ import annotations
 
 import errno
-import fcntl
 import logging
 import os
 import socket
@@ -27,9 +26,7 @@ from paddock.limits import (
     FLOW_GATED_BYTES,
     FLOW_GATED_LEAST_BYTES,
     FLOW_HAND_BACK_S,
-    FLOW_LARGE_PIPES_MAX,
     FLOW_PIPE_BYTES,
-    FLOW_PIPES_MAX,
     FLOW_SPLICE_AFTER_BYTES,
     FLOW_TURN_BYTES,
 )
@@ -38,12 +35,12 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from paddock.gateway.pipes import Pipes
     from paddock.gateway.poller import Poller
 
     Gate = Callable[[bytes], bytes]
 
 log = logging.getLogger(__name__)
-_F_SETPIPE_SZ: Final = 1031
 _RESET: Final = struct.pack("ii", 1, 0)
 _NONBLOCK: Final = os.SPLICE_F_NONBLOCK | os.SPLICE_F_MOVE
 
@@ -86,37 +83,6 @@ class Direction:
     @property
     def blocked(self) -> bool:
         return bool(self.rest) or self.piped > 0
-
-
-class Pipes:
-    """How many pipes all flows hold together; the kernel counts their pages per user."""
-
-    def __init__(self, most: int = FLOW_PIPES_MAX) -> None:
-        self._most = most
-        self._taken = 0
-
-    def __repr__(self) -> str:
-        return f"<Pipes {self._taken} of {self._most}>"
-
-    def take(self) -> tuple[int, int] | None:
-        if self._taken >= self._most:
-            return None
-        try:
-            pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:
-            return None
-        self._taken += 1
-        if self._taken <= FLOW_LARGE_PIPES_MAX:
-            try:
-                fcntl.fcntl(pipe[1], _F_SETPIPE_SZ, FLOW_PIPE_BYTES)
-            except OSError:
-                pass  # the user's pages are used up: the small one works too
-        return pipe
-
-    def give_back(self, pipe: tuple[int, int]) -> None:
-        self._taken -= 1
-        os.close(pipe[0])
-        os.close(pipe[1])
 
 
 class Flow:

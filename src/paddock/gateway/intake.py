@@ -93,7 +93,7 @@ async def local(box: Box, caller: Caller, port: int) -> None:
 async def published(box: Box, caller: Caller, port: int) -> None:
     """A connection of the host's to a port of the box."""
     try:
-        inside = await box.dial_inside(port)
+        inside = await box.entrances.dial(port)
     except Unavailable:
         caller.reset()
         return

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from ipaddress import IPv4Address
 
-    from paddock.gateway.flow import Pipes
     from paddock.gateway.judging import Grant
+    from paddock.gateway.pipes import Pipes
     from paddock.gateway.poller import Poller
     from paddock.gateway.records import Decided
     from paddock.policy import Evaluator

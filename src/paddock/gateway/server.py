@@ -95,7 +95,7 @@ class Server:
         alone = 0
         while alone < 2:
             await asyncio.sleep(GATEWAY_ALONE_S / 2)
-            is_alone = not self._connections and not any(box.is_alive for box in self._boxes.values())
+            is_alone = not self._connections and not any(box.entrances.is_alive for box in self._boxes.values())
             alone = alone + 1 if is_alone else 0
         log.info("ending: there is neither a daemon nor a box")
         self._ended.set()
@@ -191,8 +191,8 @@ class Server:
         denials, second, first = fds.pop(), fds.pop(), fds.pop()
         box = Box(self._world, net, judge, Audit(first, second, box=net.name), Denials(denials), leaves)
         self._boxes[net.id] = box
-        box.publish(listeners, net.publish)
-        box.open_door(fds.pop(0))
+        box.entrances.publish(listeners, net.publish)
+        box.entrances.open_door(fds.pop(0))
         return {}
 
     def _leaves(self, pem: bytes) -> Leaves | None:

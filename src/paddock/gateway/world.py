@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from paddock.errors import Unavailable, UserError
 from paddock.gateway.dial import Checked, check, check_name, dial
-from paddock.gateway.flow import Pipes
+from paddock.gateway.pipes import Pipes
 from paddock.gateway.resolver import HostView, Resolver
 from paddock.gateway.upstream import Upstream
 from paddock.limits import DESCRIPTORS_KEPT_MAX, FLOWS_PER_BOX
