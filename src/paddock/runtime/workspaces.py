@@ -159,7 +159,7 @@ class Workspaces:
     def _live(self, spec: BoxSpec, directory: str, found: Repository) -> Prepared:
         before = survey(spec.workspace)
         private = self._private(spec, directory, found)
-        guards = closed.guards(f"{directory}/{_GIT}", found, before.found.nested)
+        guards = closed.guards(f"{directory}/{_GIT}", found, before.found.nested, spec.caller_home)
         if guards.placeholders:
             self._remember(spec.workspace, guards.placeholders)
         trusted = guarded.mounts(spec.workspace, guarded.existing(spec.workspace), spec.writable)
