@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass, replace
 
 from paddock.errors import UserError
-from paddock.fs import FileLock, is_missing, make_private_dir, write_atomic
+from paddock.fs import FileLock, is_missing, make_private_dir, open_beneath, write_atomic
 from paddock.limits import REVIEW_TEXT_BYTES
 from paddock.workspace import changes, recovery, state
 from paddock.workspace.apply import Execution
@@ -64,7 +64,7 @@ class Review:
 
     def __enter__(self) -> Self:
         make_private_dir(self._state)
-        self._base = os.open(self._paths[0], _DIRECTORY)
+        self._base = _open_workspace(self._paths[0])
         try:
             self._upper = os.open(self._paths[1], _DIRECTORY)
         except OSError:
@@ -255,6 +255,18 @@ def at(workspace: str, directory: str) -> Review:
         os.makedirs(upper, 0o700)
         os.chmod(upper, os.stat(workspace).st_mode & 0o777)
     return Review(workspace, upper, f"{directory}/review/state")
+
+
+def _open_workspace(path: str) -> int:
+    """By its real path: a live box on a directory above may have put a link on the way, to have us write elsewhere."""
+    top = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return open_beneath(top, path.lstrip("/"), os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        hint = "make sure that no other box can write to its parent directories"
+        raise UserError(f"{path} was replaced: {error.strerror}", hint=hint, code="replaced") from error
+    finally:
+        os.close(top)
 
 
 def _check_found(paths: Collection[str], chosen: tuple[Change, ...]) -> None:
