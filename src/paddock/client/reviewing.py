@@ -119,7 +119,7 @@ class Reviewing:
 
 def _committed(unit: Unit, path: str) -> bytes | None:
     """A file as the commit has it that the box started from."""
-    place = git.Place(git_dir=unit.repository.common_dir)
+    place = git.owned(unit.repository.common_dir, unit.repository.owner)
     words = ["cat-file", "blob", f"{unit.base[0]}:{path}"]
     done = git.hardened(words, place, output_bytes_max=limits.REVIEW_TEXT_BYTES)
     return None if done.code or done.truncated else done.stdout
