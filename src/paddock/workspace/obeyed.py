@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 
 from paddock import fs, limits
 from paddock.errors import UserError
+from paddock.paths import home_directory
 from paddock.text import neutralise
 from paddock.workspace import nested, refs, repository, settings
-from paddock.workspace.repository import Repository
+from paddock.workspace.repository import Kind, Repository
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,6 +111,15 @@ def places(found: Repository, home: str) -> Iterator[tuple[str, bool]]:
     if len(seen) > limits.NESTED_MAX:
         raise _unprotectable(found, f"makes git obey over {limits.NESTED_MAX} files of the workspace", "use --review")
     yield from seen.items()
+
+
+def known(workspace: str) -> tuple[str, ...]:
+    """The places of whatever repository a workspace is, for the user who asks; none where that cannot be told."""
+    try:
+        found = repository.find(workspace)
+        return () if found.kind is Kind.NONE else tuple(path for path, _ in places(found, home_directory()))
+    except UserError:
+        return ()
 
 
 def check_links(found: Repository) -> None:
