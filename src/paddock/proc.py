@@ -46,17 +46,29 @@ def run(
     timeout_s: float,
     stdin: bytes | None = None,
     output_bytes_max: int = MIB,
+    owner: tuple[int, ...] | None = None,
 ) -> Finished:
     """Run a program to its end, or kill it; either way its whole process group is gone afterwards.
 
-    It has no terminal. `output_bytes_max` holds for stdout and stderr each. Unavailable if it cannot be started.
+    It has no terminal. `output_bytes_max` holds for stdout and stderr each. With `owner`, a user and a group, root
+    has it run as those and in no other group. Unavailable if it cannot be started.
     """
     import subprocess
 
     with _translated(argv), _Talk(stdin or b"", output_bytes_max) as talk:
         reader, writer, errors = talk.theirs
+        user, group = owner or (None, None)
         process = subprocess.Popen(
-            argv, env=env, cwd=cwd, stdin=reader, stdout=writer, stderr=errors, start_new_session=True
+            argv,
+            env=env,
+            cwd=cwd,
+            stdin=reader,
+            stdout=writer,
+            stderr=errors,
+            start_new_session=True,
+            user=user,
+            group=group,
+            extra_groups=() if owner else None,
         )
         try:
             timed_out = not talk.until(process.pid, time.monotonic() + timeout_s)

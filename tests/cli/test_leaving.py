@@ -67,3 +67,15 @@ def test_a_great_many_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_daemon_that_is_gone_does_not_change_the_outcome(capsys: pytest.CaptureFixture[str]) -> None:
     assert "it is not known" in told(capsys, None)
+
+
+def test_what_lies_at_the_top_is_not_pushed_out_of_sight(capsys: pytest.CaptureFixture[str]) -> None:
+    decoys = tuple(TrustedInfo(path=f"!/{number}/.envrc", why="direnv runs it") for number in range(50))
+    report = LeaveReport(
+        trusted=(*decoys, TrustedInfo(path=".vscode", why="runs")),
+        nested=(*(f"!/{n}/.git" for n in range(50)), "x/.git"),
+    )
+    said = told(capsys, report)
+    assert ".vscode: runs" in said
+    assert "x/.git: git obeys it" in said
+    assert "and 62 more" in said

@@ -11,8 +11,10 @@ from paddock.client.reviewing import Reviewing
 from paddock.errors import UserError
 from paddock.model import BoxInfo, BoxState, EngineName, WorkspaceMode
 from paddock.paths import Paths
-from paddock.workspace import review
+from paddock.workspace import gitdir, repository, review
 from paddock.workspace.danger import Examiner
+from paddock.workspace.review import Review
+from tests.workspace.scenes import commit, make_repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -109,6 +111,49 @@ def test_a_yes_is_to_what_was_shown_and_not_to_what_came_after(
     assert (done.is_whole, (workspace / "Makefile").exists()) == (False, False)
     (upper / "Makefile").write_text("shown\n")
     assert reviewing.apply(accept=lambda _plan, _danger: True).is_whole, "the oracle: without a change it comes home"
+
+
+def test_a_yes_to_all_is_to_all_that_was_shown(reviewing: Reviewing, workspace: Path, upper: Path) -> None:
+    """The box still runs while a person reads the list."""
+    (upper / "shown").write_text("shown\n")
+    assert reviewing.apply(confirm=lambda _plan: False).result is None
+    assert sorted(os.listdir(workspace)) == ["old"]
+
+    def confirm(plan: Plan) -> bool:
+        (upper / "later").write_text("later\n")
+        return [one.path for one in plan.operations] == ["shown"]
+
+    assert reviewing.apply(confirm=confirm).is_whole
+    assert sorted(os.listdir(workspace)) == ["old", "shown"]
+    assert [one.path for one in reviewing.diff()] == ["later"]
+
+
+@pytest.mark.parametrize("flips", [False, True])
+def test_what_is_merged_is_what_the_danger_report_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, flips: bool
+) -> None:
+    work = make_repository(tmp_path / "project")
+    text = '{\n "name": "x",\n\n\n\n\n "version": "1"\n}\n'
+    commit(work, "package.json", text)
+    directory = tmp_path / "home/state/boxes/abc"
+    found = repository.find(str(work))
+    gitdir.make(f"{directory}/git", found, who=gitdir.Identity())
+    with review.at(str(work), str(directory)) as opened:
+        opened.opened()
+    place = directory / "review/upper/package.json"
+    place.write_text(text.replace('"1"', '"2"'))
+    (work / "package.json").write_text(text.replace('"x"', '"y"'))
+    merge = Review.merged
+
+    def merged(self: Review, path: str, ancestor: bytes) -> bytes | None:
+        if flips:
+            place.write_text(text.replace('"1"', '"2", "scripts": {"postinstall": "evil"}'))
+        return merge(self, path, ancestor)
+
+    monkeypatch.setattr(Review, "merged", merged)
+    done = Reviewing(Paths({"PADDOCK_HOME": str(tmp_path / "home")}), info(work)).apply(merge=True)
+    assert ('"2"' in (work / "package.json").read_text()) is not flips, done
+    assert "evil" not in (work / "package.json").read_text()
 
 
 def test_diff_discard_and_undo_are_the_reviews_own(reviewing: Reviewing, workspace: Path, upper: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -99,6 +100,58 @@ def linked(place: Path) -> Path:
     return place / "side"
 
 
+def with_script(place: Path, script: str = "tools/script") -> Path:
+    work = plain(place)
+    (work / script).parent.mkdir(parents=True)
+    (work / script).write_text("#!/bin/sh\nexit 0\n")
+    (work / script).chmod(0o755)
+    git(work, "add", "-A")
+    git(work, "commit", "-qm", "script")
+    return work
+
+
+def hooks_among_files(place: Path) -> Path:
+    work = with_script(place, "tools/pre-commit")
+    git(work, "config", "core.hooksPath", "tools")
+    return work
+
+
+def hooks_to_come(place: Path) -> Path:
+    work = plain(place)
+    git(work, "config", "core.hooksPath", "later/hooks")
+    return work
+
+
+def linked_hook(place: Path) -> Path:
+    work = with_script(place)
+    (work / ".git/hooks").mkdir(exist_ok=True)
+    (work / ".git/hooks/pre-commit").symlink_to("../../tools/script")
+    return work
+
+
+def linked_hooks(place: Path) -> Path:
+    work = with_script(place, "tools/pre-commit")
+    shutil.rmtree(work / ".git/hooks", ignore_errors=True)
+    (work / ".git/hooks").symlink_to("../tools")
+    return work
+
+
+def including(place: Path) -> Path:
+    work = plain(place)
+    (work / "team").mkdir()
+    (work / "team/config").write_text("[alias]\n\tst = status\n[include]\n\tpath = more\n")
+    (work / "team/more").write_text("[alias]\n\tci = commit\n")
+    git(work, "config", "include.path", "../team/config")
+    return work
+
+
+def own_filter(place: Path) -> Path:
+    work = with_script(place)
+    (work / ".gitattributes").write_text("* filter=x\n")
+    git(work, "config", "filter.x.clean", "sh tools/script %f")
+    return work
+
+
 @dataclass(frozen=True)
 class Attack:
     """`enter` is where the user stands later. One that cannot be prevented must be found, and harmless once moved."""
@@ -148,6 +201,14 @@ ATTACKS = {
         "mkdir -p evil/objects evil/refs; config > evil/config; echo $PWD/evil > ../main/.git/worktrees/side/commondir",
     ),
     "common config": Attack(linked, "config >> ../main/.git/config"),
+    "hooks among the files": Attack(hooks_among_files, "cat $EVIL > tools/pre-commit"),
+    "way to hooks renamed": Attack(hooks_among_files, "mv tools old; hook tools"),
+    "hooks to come": Attack(hooks_to_come, "hook later/hooks"),
+    "linked hook": Attack(linked_hook, "cat $EVIL > tools/script"),
+    "linked hooks": Attack(linked_hooks, "cat $EVIL > tools/pre-commit"),
+    "included file": Attack(including, "config >> team/config"),
+    "included by that": Attack(including, "config >> team/more"),
+    "filter of the project": Attack(own_filter, "cat $EVIL > tools/script; echo n > file"),
     "init": Attack(no_repository, "plant ."),
     "init by hand": Attack(no_repository, "bare .git; mkdir -p .git/hooks; hook .git/hooks"),
     "new nested": Attack(plain, "plant new", "new", prevented=False),

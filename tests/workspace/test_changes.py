@@ -275,3 +275,8 @@ def test_all_spellings_of_git_are_known(name: str) -> None:
 @pytest.mark.parametrize("name", [".github", "git", ".gitignore", ".gitx", "x.git", "git~2"])
 def test_other_names_are_not_taken_for_git(name: str) -> None:
     assert not changes.is_git(name)
+
+
+def test_a_file_that_only_says_to_be_large_is_refused_before_it_is_read(world: World) -> None:
+    world.box(many(lambda: write("sparse", ""), lambda: os.truncate("sparse", 1 << 42)))
+    assert "paddock cp" in read(world)["sparse"].refused

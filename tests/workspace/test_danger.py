@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -115,12 +116,12 @@ def test_a_file_that_could_be_run_before_is_told_for_nothing_new() -> None:
         ("/proc/self/root", True),
         ("../outside", True),
         ("../../../../etc", True),
-        ("sub/../../outside", False),
+        ("sub/../../outside", True),
         ("../.git/config", True),
         ("..", False),
         ("file", False),
         ("../other/file", False),
-        ("./sub/../file", False),
+        ("./sub/../file", True),
     ],
 )
 def test_a_link_is_told_when_it_leaves_the_project(target: str, is_told: bool) -> None:
@@ -163,6 +164,14 @@ def examine(world: World) -> dict[str, set[str]]:
     return {path: kinds(dangers) for path, dangers in found.items()}
 
 
+def in_turn(*acts: Callable[[], object]) -> Callable[[], None]:
+    def act() -> None:
+        for one in acts:
+            one()
+
+    return act
+
+
 def chain() -> None:
     os.symlink("/etc", "out")
     os.symlink("out/passwd", "chain")
@@ -194,6 +203,50 @@ def test_changes_are_examined_where_they_are(
 ) -> None:
     world.box(act)
     assert examine(world) == expected
+
+
+def test_what_lies_behind_a_link_of_the_host_is_told_by_the_links_name(world: World) -> None:
+    """A project may keep its editor's tasks elsewhere; a new link gives files that are there already another name."""
+    os.symlink("src", world.base / ".vscode")
+    os.symlink("notes.txt", world.base / "Makefile")
+    texts = {"src/tasks.json": "{}", "notes.txt": "all:", "other": "x"}
+    world.box(in_turn(*(partial(write, *item) for item in texts.items())))
+    assert examine(world) == {"src/tasks.json": {"ide"}, "notes.txt": {"build"}}
+
+
+def test_a_directory_that_a_new_link_makes_a_trusted_one_is_told(world: World) -> None:
+    def act() -> None:
+        write("meta/workflows/ci.yml", "on: push")
+        os.symlink("meta", ".github")
+
+    world.box(act)
+    assert examine(world)["meta/workflows/ci.yml"] == {"ci"}
+
+
+def test_a_link_whose_way_can_be_turned_later_is_told_at_once(world: World) -> None:
+    """Three changes, each harmless by itself: the link, the way to it removed, and a link in the place of the way."""
+    world.box(lambda: os.symlink("src/../../x", "d"))
+    assert examine(world) == {"d": {"symlink"}}
+    world.box(in_turn(lambda: os.unlink("d"), lambda: os.symlink("./src/../top", "d")))
+    assert examine(world) == {"d": {"symlink"}}
+
+
+def test_a_bare_repository_is_told_however_many_times_it_takes_to_come(world: World) -> None:
+    write(os.fspath(world.base / "repo/HEAD"), "ref: refs/heads/main\n")
+    world.box(lambda: os.makedirs("repo/objects"))
+    assert examine(world) == {"repo/objects": {"nested repository"}}
+    world.box(in_turn(lambda: os.rmdir("repo/objects"), lambda: write("repo/commondir", "../elsewhere")))
+    assert examine(world) == {"repo/commondir": {"nested repository"}}
+
+
+def test_what_the_repositorys_own_settings_make_git_obey_is_told(world: World) -> None:
+    write_both = [partial(write, name, "x") for name in ("src/hooks/pre-commit", "notes.txt")]
+    world.box(in_turn(*write_both, lambda: os.symlink("src", "team")))
+    with world.open() as (upper, base):
+        found = Examiner(upper, base, ("src/hooks", "team/config")).examine(changes.read(upper, base).items)
+    assert {path: kinds(dangers) for path, dangers in found.items()} == {
+        path: {"git"} for path in ("src/hooks", "src/hooks/pre-commit", "team")
+    }
 
 
 def test_what_is_refused_needs_no_report(world: World) -> None:

@@ -73,3 +73,19 @@ def test_a_change_of_mode_is_a_touch(root: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("most", "expected"), [(5, b"bytes"), (4, None)])
 def test_no_more_is_read_than_allowed(root: int, most: int, expected: bytes | None) -> None:
     assert entries.read_file(root, "file", most) == expected
+
+
+def test_a_file_that_grows_for_ever_is_not_read_for_ever(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x" * entries.CHUNK_BYTES * 2)
+    fd = os.open(tmp_path / "file", os.O_RDWR)
+
+    def read_and_grow() -> None:
+        for _ in entries.chunks(fd):
+            os.ftruncate(fd, os.fstat(fd).st_size + 2 * entries.CHUNK_BYTES)
+
+    try:
+        assert len(b"".join(entries.chunks(fd))) == 2 * entries.CHUNK_BYTES
+        with pytest.raises(OSError, match="growing"):
+            read_and_grow()
+    finally:
+        os.close(fd)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from paddock import limits
 from paddock.errors import UserError
+from paddock.workspace import git as git_runs
 from paddock.workspace import home, repository
 from tests.workspace.scenes import View, commit, git, make_repository, snapshot
 
@@ -329,7 +332,7 @@ def test_a_link_where_references_go_is_not_followed(view: View, tmp_path: Path, 
     (view.workspace / ".git" / place).rename(outside)
     (view.workspace / ".git" / place).symlink_to(outside)
     before = snapshot(outside)
-    with pytest.raises(UserError, match=r"cannot be used|not a directory"):
+    with pytest.raises(UserError, match="git would write elsewhere"):
         view.bring_home()
     assert snapshot(outside) == before
 
@@ -344,6 +347,45 @@ def test_the_hosts_hooks_do_not_run(view: View, tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
     git(view.workspace, "branch", "oracle")
     assert (tmp_path / "ran").exists()
+
+
+def test_a_link_where_a_log_goes_is_not_written_through(view: View, tmp_path: Path) -> None:
+    """A line of a log holds the name of the one who commits, which is the repository's to choose."""
+    victim = tmp_path / "victim"
+    victim.write_text("mine\n")
+    log = view.workspace / ".git/logs/refs/paddock/box/main"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.symlink_to(victim)
+    view.run("git commit -q --allow-empty -m inside")
+    with pytest.raises(UserError, match="git would write elsewhere"):
+        view.bring_home()
+    assert victim.read_text() == "mine\n"
+    git(view.workspace, "update-ref", "--create-reflog", "-m", "x", "refs/paddock/box/main", "HEAD")  # the oracle
+    assert victim.read_text() != "mine\n"
+
+
+@pytest.mark.privileged
+def test_root_works_in_the_repository_of_another_with_their_rights_alone(tmp_path: Path) -> None:
+    """Whoever owns it may swap a directory for a link at any moment, so no check before it is enough."""
+    for directory in (tmp_path, *tmp_path.parents):
+        if not directory.stat().st_mode & 1:
+            directory.chmod(directory.stat().st_mode | 0o011)
+    work = make_repository(tmp_path / "work")
+    subprocess.run(["chown", "-R", "61235:61235", work], check=True)
+    found = repository.find(os.fspath(work))
+    place = git_runs.owned(found.common_dir, found.owner)
+    assert place.owner == (61235, 61235)
+    words = ["update-ref", "--create-reflog", "-m", "x", "--stdin"]
+    line = f"create refs/paddock/x/y {git_runs.output(['rev-parse', 'HEAD'], place).decode()}".encode()
+    (tmp_path / "victim").mkdir()
+    shutil.rmtree(work / ".git/logs/refs")
+    (work / ".git/logs/refs").symlink_to(tmp_path / "victim")
+    assert git_runs.hardened(words, place, stdin=line).code != 0
+    assert not list((tmp_path / "victim").rglob("*"))
+    assert git_runs.hardened(words, replace(place, owner=None), stdin=line).code == 0  # the oracle
+    assert list((tmp_path / "victim").rglob("y"))
+    (work.parent).chmod(0o700)
+    assert git_runs.owned(found.common_dir, found.owner).owner is None, "they cannot get there, and so do no harm"
 
 
 @pytest.mark.privileged

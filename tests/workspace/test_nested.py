@@ -203,3 +203,14 @@ def test_quarantine_does_not_follow_a_link_that_came_meanwhile(tmp_path: Path) -
     with pytest.raises(Unavailable, match="cannot move"):
         nested.quarantine(os.fspath(work), item, os.fspath(tmp_path / "q"))
     assert (tmp_path / "victim/.git/HEAD").exists()
+
+
+def test_directories_side_by_side_in_the_depth_fill_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their paths are what costs: ten thousand at a depth of a megabyte would be ten gigabytes."""
+    deep = tmp_path.joinpath(*["d" * 200] * 10)
+    deep.mkdir(parents=True)
+    for number in range(50):
+        (deep / str(number)).mkdir()
+    assert nested.find(os.fspath(tmp_path)).complete
+    monkeypatch.setattr(limits, "NESTED_CHARS", 50_000)
+    assert not nested.find(os.fspath(tmp_path)).complete

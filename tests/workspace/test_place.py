@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.workspace import place
-from paddock.workspace.entries import NOTHING
+from paddock.workspace.entries import NOTHING, Entry, Seen
 from paddock.workspace.place import Conflict
 
 if TYPE_CHECKING:
@@ -118,11 +118,26 @@ def test_a_missing_one_cannot_be_taken_out(way: str, at: int) -> None:
         place.take_out(at, "missing", "aside", place.content(at, "old"))
 
 
+def _expected(content: bytes) -> Seen:
+    return Seen(entry=Entry.FILE, size=len(content), digest=hashlib.sha256(content).hexdigest())
+
+
+def test_a_copy_of_what_grew_is_not_begun(at: int, tmp_path: Path) -> None:
+    """A box makes a file of terabytes in a moment; the copy of it would fill the host's disk."""
+    expected = place.content(at, "old")
+    os.truncate(tmp_path / "old", 1 << 40)
+    source = os.open(tmp_path / "old", os.O_RDONLY)
+    with pytest.raises(Conflict, match="changed"):
+        place.copy(source, at, "copy", expected)
+    os.close(source)
+    assert not (tmp_path / "copy").exists()
+
+
 def test_a_copy_has_the_bytes_of_the_digest_or_is_not_there(at: int, tmp_path: Path) -> None:
     source = os.open(tmp_path / "old", os.O_RDONLY)
-    os.close(place.copy(source, at, "copy", hashlib.sha256(b"old").hexdigest()))
+    os.close(place.copy(source, at, "copy", _expected(b"old")))
     with pytest.raises(Conflict):
-        place.copy(source, at, "wrong", hashlib.sha256(b"other").hexdigest())
+        place.copy(source, at, "wrong", _expected(b"new"))
     os.close(source)
     assert names(tmp_path) == {"old": "old", "fresh": "new", "copy": "old"}
 

@@ -139,3 +139,13 @@ def test_we_are_stricter_where_it_could_be_taken_for_something_else(name: str) -
 def test_no_name_passes_that_git_would_refuse(text: str) -> None:
     name = f"refs/heads/{text}"
     assert not refs.is_name(name) or git_accepts(name)
+
+
+def test_a_directory_in_the_place_of_a_file_says_nothing(tmp_path: Path) -> None:
+    """As a box may make one of its HEAD or packed-refs, which the daemon reads after every command."""
+    (tmp_path / "file").mkdir()
+    with opened(os.fspath(tmp_path)) as fd:
+        assert refs.read_bytes(fd, "file", 10) == b""
+        (tmp_path / "file").rmdir()
+        (tmp_path / "file").write_text("x")
+        assert refs.read_bytes(fd, "file", 10) == b"x"

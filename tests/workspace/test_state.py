@@ -160,3 +160,24 @@ def test_what_is_written_before_a_tick_lies_before_the_next_mount(world: World, 
         state.await_tick()
         begin(world, fds)
         assert doubt(world, fds, "top") == ""
+
+
+def test_more_than_can_be_told_apart_belongs_to_the_first_mount(
+    world: World, fds: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(world, fds)
+    state.await_tick()
+    write(os.fspath(world.base / "top"), "by the host\n")
+    deep = world.upper
+    for _ in range(30):
+        deep /= "d" * 100
+    deep.mkdir(parents=True)
+    state.await_tick()
+    begin(world, fds)
+    assert doubt(world, fds, "top") == "", "the box sees it as it is now"
+    monkeypatch.setattr(state, "HISTORY_BYTES", 10_000)
+    write(os.fspath(world.base / "top"), "by the host again\n")
+    state.await_tick()
+    begin(world, fds)
+    assert state.load(os.fspath(world.state)).held == {}
+    assert doubt(world, fds, "top") == "it changed on the host since the box was opened", "doubt, never a wrong answer"

@@ -46,9 +46,11 @@ def say_left(command: Command, *, quiet: bool = False) -> None:
 
 def _say_dangers(report: LeaveReport) -> None:
     """Also to those who want no words of ours: it is about what their next command on the host would run."""
-    for item in report.trusted[:_SHOWN]:
+    # What lies near the top is obeyed first, and is not pushed out of sight by a thousand others further down.
+    trusted = sorted(report.trusted, key=lambda item: item.path.count("/"))
+    for item in trusted[:_SHOWN]:
         warn(f"new or changed by the box: {item.path}: {item.why}")
-    for path in report.nested[:_SHOWN]:
+    for path in sorted(report.nested, key=lambda path: path.count("/"))[:_SHOWN]:
         warn(f"a git repository of the box's making: {path}: git obeys it when you work there; look before you do")
     more = len(report.trusted[_SHOWN:]) + len(report.nested[_SHOWN:])
     if more:

@@ -59,12 +59,11 @@ def apply(options: argparse.Namespace) -> int:
             hint = "name paths, or --all; `paddock diff` shows what there is"
             raise UserError("nothing was chosen", hint=hint, code="usage")
         ask_all = not (options.all or paths or options.dry_run)
-        if ask_all and not _chosen(box):
-            return 0
         named = set(paths)
         done = box.apply(
             paths,
             accept=lambda _plan, danger: _accepts(danger, named, options),
+            confirm=_chosen if ask_all else None,
             merge=options.merge,
             dry_run=options.dry_run,
         )
@@ -111,7 +110,8 @@ def _log(box: Box, options: argparse.Namespace) -> int:
         print(json.dumps([codec.to_wire(one) for one in found], indent=2))
         return 0
     for one in found:
-        print(f"{one.oid[:12]} {one.date[:10]} {text.neutralise(one.author, 40)}: {text.neutralise(one.subject)}")
+        head = text.neutralise(f"{one.oid[:12]} {one.date[:10]}")  # git's words, but made from the box's
+        print(f"{head} {text.neutralise(one.author, 40)}: {text.neutralise(one.subject)}")
     if not found:
         print("no commits came home yet", file=sys.stderr)
     return 0
@@ -120,13 +120,16 @@ def _log(box: Box, options: argparse.Namespace) -> int:
 # -- asking ------------------------------------------------------------------------------------------------------------
 
 
-def _chosen(box: Box) -> bool:
-    found = box.diff(lines=False)
-    if not found:
+def _chosen(plan: Plan) -> bool:
+    """A yes to exactly these: a box that still runs changes nothing about it."""
+    if not plan.operations:
         print("no changes", file=sys.stderr)
         return False
-    print("\n".join(map(textdiff.name_line, found)), file=sys.stderr)
-    if not _confirmed(f"apply these {len(found)} changes"):
+    dangers = {item.path for item in plan.dangers}
+    for one in plan.operations:
+        mark = "!" if one.path in dangers else " "
+        print(f"{mark} {text.neutralise(str(one), _PATH_CHARS)}", file=sys.stderr)
+    if not _confirmed(f"apply these {len(plan.operations)} changes"):
         raise UserError("not confirmed", hint="name the paths to apply", code="not-confirmed")
     return True
 

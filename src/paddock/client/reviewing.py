@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from paddock.workspace.textdiff import FileDiff
 
     Accept = Collection[str] | Callable[[Plan, Withheld], bool]
+    Confirm = Callable[[Plan], bool]
 
 _EVERYTHING = ("",)
 _HINTS = {
@@ -73,15 +74,24 @@ class Reviewing:
             return list(opened.diff(tuple(paths) or _EVERYTHING, with_lines=with_lines))
 
     def apply(
-        self, paths: Collection[str] = (), *, accept: Accept = (), merge: bool = False, dry_run: bool = False
+        self,
+        paths: Collection[str] = (),
+        *,
+        accept: Accept = (),
+        confirm: Confirm | None = None,
+        merge: bool = False,
+        dry_run: bool = False,
     ) -> Applied:
         """Bring changes home; those that are dangerous only if `accept` names them, or says yes to each.
 
+        `confirm` is shown all of it before, and what is done is what it was shown, whatever the box does meanwhile.
         With `merge` a file that changed on the host too gets the lines of both, where git has what they started from.
         """
         with self._open() as opened:
             recovered = () if dry_run else opened.recover()
             proposed = opened.propose(tuple(paths) or _EVERYTHING)
+            if confirm and not confirm(proposed):
+                return Applied(plan=proposed, recovered=recovered)
             plan = proposed.accepting(_accepted(proposed, accept))
             result = None if dry_run or not plan.operations else opened.apply(plan)
             merged = self._merge(opened, plan) if merge and not dry_run else {}
@@ -95,13 +105,17 @@ class Reviewing:
         units = self._units() if paths else ()
         if not units or not units[0].base:
             return {}
-        dangers = opened.dangers(opened.changes().items)
+        changed = opened.changes()
+        dangers = opened.dangers(changed.items)
         found = {}
-        for path in paths:
-            ancestor = _committed(units[0], path)
-            content = opened.merged(path, ancestor) if ancestor is not None and path not in dangers else None
-            if content is not None:
-                found[path] = opened.apply_merged(path, content)
+        for change in changed.items:
+            if change.path not in paths or change.path in dangers:
+                continue
+            ancestor = _committed(units[0], change.path)
+            content = opened.merged(change.path, ancestor) if ancestor is not None else None
+            # Once more for what is written: the box may have changed its file since.
+            if content is not None and not opened.dangers_of(change, content):
+                found[change.path] = opened.apply_merged(change.path, content)
         return found
 
     def _units(self) -> tuple[Unit, ...]:
@@ -119,7 +133,7 @@ class Reviewing:
 
 def _committed(unit: Unit, path: str) -> bytes | None:
     """A file as the commit has it that the box started from."""
-    place = git.Place(git_dir=unit.repository.common_dir)
+    place = git.owned(unit.repository.common_dir, unit.repository.owner)
     words = ["cat-file", "blob", f"{unit.base[0]}:{path}"]
     done = git.hardened(words, place, output_bytes_max=limits.REVIEW_TEXT_BYTES)
     return None if done.code or done.truncated else done.stdout

@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 _GIT = "git"  # below a box's directory
 _TICKS_NS = 10_000_000  # inodes are stamped by a clock that lags behind this much
 _SECRETS_SHOWN = 5
+_NOT_ALL = "the workspace is too large to look at all of it: repositories in the rest of it are not closed to the box"
 _IDENTITY_FRESH_S = 5.0  # asking git costs two processes
 
 
@@ -159,12 +160,13 @@ class Workspaces:
     def _live(self, spec: BoxSpec, directory: str, found: Repository) -> Prepared:
         before = survey(spec.workspace)
         private = self._private(spec, directory, found)
-        guards = closed.guards(f"{directory}/{_GIT}", found, before.found.nested)
+        guards = closed.guards(f"{directory}/{_GIT}", found, before.found.nested, spec.caller_home)
         if guards.placeholders:
             self._remember(spec.workspace, guards.placeholders)
         trusted = guarded.mounts(spec.workspace, guarded.existing(spec.workspace), spec.writable)
         mounts = tuple(dict.fromkeys((*private.mounts, *guards.mounts, *trusted)))
-        return Prepared(mounts=mounts, notes=(*private.notes, *_secrets(spec)), before=before)
+        notes = (*private.notes, *_secrets(spec), *(() if before.found.complete else (_NOT_ALL,)))
+        return Prepared(mounts=mounts, notes=notes, before=before)
 
     def _remember(self, workspace: str, paths: tuple[str, ...]) -> None:
         fs.make_private_dir(self._directory)

@@ -133,7 +133,7 @@ class Execution:
                 raise Conflict("it is not the file on the host that it was") from None
             raise
         try:
-            return place.copy(old, self._kept, str(index), operation.before.digest)
+            return place.copy(old, self._kept, str(index), operation.before)
         finally:
             os.close(old)
 
@@ -145,7 +145,7 @@ class Execution:
                 raise Conflict("it changed in the box since it was looked at") from None
             raise
         try:
-            fd = place.copy(source, at, fresh, operation.after.digest)
+            fd = place.copy(source, at, fresh, operation.after)
         finally:
             os.close(source)
         try:

@@ -14,7 +14,8 @@ import stat
 import unicodedata
 from dataclasses import dataclass, replace
 
-from paddock.limits import REVIEW_ENTRIES, REVIEW_PATH_BYTES, REVIEW_RENAME_BYTES
+from paddock.limits import REVIEW_ENTRIES, REVIEW_FILE_BYTES, REVIEW_PATH_BYTES, REVIEW_RENAME_BYTES
+from paddock.text import size
 from paddock.workspace import overlay
 from paddock.workspace.entries import (
     NOTHING,
@@ -332,6 +333,8 @@ def _refusal(path: str, new: Seen) -> str:
         return _TOO_LONG
     if new.entry is Entry.OTHER:
         return "a FIFO, socket or device is no part of a project"
+    if new.size > REVIEW_FILE_BYTES:
+        return f"it has over {size(REVIEW_FILE_BYTES)}; take it out with `paddock cp`"
     if new.entry is Entry.FILE and new.mode & _SET_ID:
         return f"mode {new.mode:04o} would lend its owner's rights to whoever runs it"
     return ""

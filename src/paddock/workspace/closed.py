@@ -1,10 +1,11 @@
 """Live mode's further mounts: the places inside a workspace that the host's git obeys, closed to the box.
 
-Four kinds. Repositories inside the workspace become read-only. The `.git` files of worktrees and submodules stay as
+Five kinds. Repositories inside the workspace become read-only. The `.git` files of worktrees and submodules stay as
 they are, since the box's own gitdir has what they point to. Where the index names a submodule that is not checked out,
 the host's `git status` would start a git in whatever a box puts there: the box gets an empty directory of its own
-instead. And where there is no repository at all, `.git` becomes a directory of the box's own, so that it can
-`git init` without the host's git obeying what it made.
+instead. What the repository's own settings make git obey among the files is read-only too (obeyed.py). And where there
+is no repository at all, `.git` becomes a directory of the box's own, so that it can `git init` without the host's git
+obeying what it made.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from paddock import fs, limits
 from paddock.errors import Unavailable, UserError
 from paddock.model import Mount
 from paddock.text import neutralise
-from paddock.workspace import gitdir, index, nested, refs, repository
+from paddock.workspace import gitdir, index, nested, obeyed, refs, repository
 from paddock.workspace.repository import Kind
 
 TYPE_CHECKING = False
@@ -37,8 +38,11 @@ class Guards:
     placeholders: tuple[str, ...] = ()  # relative to the workspace
 
 
-def guards(private_dir: str, found: Repository, known: tuple[Nested, ...]) -> Guards:
-    """What is closed in live mode; `known` are the repositories that nested.find() saw. Makes the placeholders."""
+def guards(private_dir: str, found: Repository, known: tuple[Nested, ...], home: str = "") -> Guards:
+    """What is closed in live mode; `known` are the repositories that nested.find() saw. Makes the placeholders.
+
+    `home` is the user's, whose own settings of git count too.
+    """
     closing = _Closing(private_dir, found.workspace)
     if len(known) > limits.NESTED_MAX:
         message = f"over {limits.NESTED_MAX} repositories lie in {found.workspace}, too many to protect each"
@@ -57,6 +61,8 @@ def guards(private_dir: str, found: Repository, known: tuple[Nested, ...]) -> Gu
             closing.close(root, path)
         for path in _gitlinks(found):
             closing.link(root, path)
+        for path, is_hooks in _obeyed(found, home):
+            closing.obeyed(root, path, is_hooks=is_hooks)
     return closing.done()
 
 
@@ -113,6 +119,16 @@ class _Closing:
             self.cover(root, f"{path}/.git")
         else:
             self.close(root, f"{path}/.git")
+
+    def obeyed(self, root: int, path: str, *, is_hooks: bool) -> None:
+        """What git obeys wherever it lies: closed, or covered so that no box can make it."""
+        if self._look(root, path) is not None:
+            self.close(root, path)
+        elif is_hooks:
+            self.cover(root, path)
+        else:
+            message = f"git obeys {self._workspace}/{neutralise(path)}, which does not exist and a box could make"
+            raise UserError(message, hint="make it, or take it out of git's settings, or use --review", code="git-link")
 
     def _look(self, root: int, path: str) -> bool | None:
         """None if nothing is there, else whether it is a directory."""
@@ -183,6 +199,15 @@ def _gitlinks(found: Repository) -> Iterator[str]:
                 data = refs.read_bytes(fd, name, limits.GIT_INDEX_BYTES)
                 for path in index.gitlinks(data, one.object_format):
                     yield os.path.relpath(f"{one.workspace}/{path}", found.workspace)
+
+
+def _obeyed(found: Repository, home: str) -> Iterator[tuple[str, bool]]:
+    if found.kind is Kind.NONE:
+        return
+    for one in _all(found):
+        obeyed.check_links(one)
+        for path, is_hooks in obeyed.places(one, home):
+            yield os.path.relpath(f"{one.workspace}/{path}", found.workspace), is_hooks
 
 
 def _all(found: Repository) -> Iterator[Repository]:

@@ -9,18 +9,19 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase, translate
+from itertools import islice
 
 from paddock.limits import REVIEW_LINE_CHARS, REVIEW_TEXT_BYTES
 from paddock.workspace import manifests
 from paddock.workspace.changes import Change, Kind, fold, is_git
 from paddock.workspace.danger_table import LOCKFILES, RULES, Rule
-from paddock.workspace.entries import Entry, look, read_file
+from paddock.workspace.entries import Entry, look, read_file, seen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
 _EXECUTABLE = 0o111
 _BINARY_PROBE_BYTES = 8192
@@ -35,7 +36,8 @@ _HIDDEN = re.compile(
 )
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 _PLAIN = bytes([*range(0x20, 0x7F), 0x09, 0x0A])
-_BARE = frozenset({"head", "objects", "refs"})
+_BARE = frozenset({"HEAD", "objects", "refs", "commondir"})
+_LINKS_MAX = 10_000  # entries at the top of a workspace that are looked at for links
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,14 +61,16 @@ def classify(change: Change, old: bytes | None, new: bytes | None) -> tuple[Dang
 class Examiner:
     """Classifies changes, reading what is needed from the upper and the workspace."""
 
-    def __init__(self, upper: int, base: int) -> None:
+    def __init__(self, upper: int, base: int, obeyed: Collection[str] = ()) -> None:
         self._upper = upper
         self._base = base
+        self._obeyed = frozenset(obeyed)  # what this repository's own settings make git obey
         self.digests: dict[str, str] = {}  # of the files that were read: a verdict is about these bytes alone
 
     def examine(self, changes: Iterable[Change]) -> dict[str, tuple[Danger, ...]]:
         changes = tuple(changes)
-        bare = _bare_repositories(changes)
+        bare = self._bare_repositories(changes)
+        aliases = self._aliases(changes)
         found = {}
         for change in changes:
             dangers = [] if change.refused else list(classify(change, *self._contents(change)))
@@ -74,9 +78,46 @@ class Examiner:
                 dangers += self._chain(change)
             if not bare.isdisjoint(_directories(change.path)) and change.kind is not Kind.DELETED:
                 dangers.append(Danger(kind="nested repository", why="git takes its directory for a bare repository"))
+            if change.kind is not Kind.DELETED and not change.refused:
+                dangers += _by_alias(change.path, aliases)
+                dangers += self._by_settings(change)
             if dangers:
-                found[change.path] = tuple(dangers)
+                found[change.path] = tuple(dict.fromkeys(dangers))
         return found
+
+    def _by_settings(self, change: Change) -> Iterator[Danger]:
+        leads = change.entry is Entry.SYMLINK and any(path.startswith(f"{change.path}/") for path in self._obeyed)
+        if leads or not self._obeyed.isdisjoint((change.path, *_directories(change.path))):
+            yield Danger(kind="git", why="the settings of this repository make git run or obey it")
+
+    def _aliases(self, changes: tuple[Change, ...]) -> dict[str, str]:
+        """Where links at the top of the workspace, and new ones, lead to inside it: what lies there has two names."""
+        links = {change.path: change.target for change in changes if change.new.entry is Entry.SYMLINK}
+        with os.scandir(self._base) as entries:
+            for entry in islice(entries, _LINKS_MAX):
+                if entry.is_symlink():
+                    links.setdefault(entry.name, seen(self._base, entry.name).target)
+        places = {os.path.normpath(os.path.join(os.path.dirname(path), to)): path for path, to in links.items()}
+        return {place: path for place, path in places.items() if not place.startswith(("/", "..")) and place != "."}
+
+    def _bare_repositories(self, changes: tuple[Change, ...]) -> set[str]:
+        """Directories that a change gives a HEAD, objects and refs: git run inside obeys the config there (WS-05).
+
+        Two of these are enough, whether they come now or came before: nobody is asked about the first of them.
+        """
+        names: dict[str, set[str]] = {}
+        for change in changes:
+            directory, _, name = change.path.rpartition("/")
+            parts = [part for part in _BARE if fold(part) == fold(name)]
+            if change.kind is not Kind.DELETED and parts:
+                names.setdefault(directory, set()).update(parts)
+        for directory, inside in names.items():
+            there = (
+                part for part in _BARE if look(self._base, f"{directory}/{part}".lstrip("/")).entry is not Entry.NOTHING
+            )
+            inside.update(there)
+        found = {directory for directory, inside in names.items() if len(inside) >= 2}
+        return found - {""} | ({"."} if "" in found else set())
 
     def _contents(self, change: Change) -> tuple[bytes | None, bytes | None]:
         if change.entry is not Entry.FILE or change.kind in {Kind.DELETED, Kind.MODE}:
@@ -166,6 +207,13 @@ def _by_letters(path: str) -> Iterator[Danger]:
         yield Danger(kind="name", why="its name holds characters that do not show")
 
 
+def _by_alias(path: str, aliases: dict[str, str]) -> Iterator[Danger]:
+    for place in (path, *_directories(path)):
+        if link := aliases.get(place):
+            for danger in _by_name(f"{link}{path[len(place) :]}"):
+                yield replace(danger, why=f"{danger.why}, by the link {link!r}")
+
+
 # -- by entry ----------------------------------------------------------------------------------------------------------
 
 
@@ -188,7 +236,10 @@ def _by_target(change: Change) -> Iterator[Danger]:
         yield Danger(kind="symlink", why=f"it leads to {target!r}, outside the project")
         return
     place = os.path.normpath(os.path.join(os.path.dirname(change.path), target))
-    if place == ".." or place.startswith("../"):
+    if ".." in target.lstrip("./").split("/"):
+        # Where `a/..` is depends on what `a` is by then: a link made later, and harmless by itself, turns it outward.
+        yield Danger(kind="symlink", why=f"where it leads to changes with what is on the way, {target!r}")
+    elif place == ".." or place.startswith("../"):
         yield Danger(kind="symlink", why=f"it leads out of the project, to {target!r}")
     elif any(map(is_git, place.split("/"))):
         yield Danger(kind="symlink", why=f"it leads into git's own files, {target!r}")
@@ -241,17 +292,6 @@ def _by_manifest(name: str, old: bytes | None, new: bytes) -> Iterator[Danger]:
 
 def _longest(text: bytes) -> int:
     return max(map(len, text.split(b"\n")))
-
-
-def _bare_repositories(changes: tuple[Change, ...]) -> set[str]:
-    """Directories that a change gives a HEAD, objects and refs: git run inside obeys the config there (WS-05)."""
-    names: dict[str, set[str]] = {}
-    for change in changes:
-        if change.kind is not Kind.DELETED:
-            directory, _, name = change.path.rpartition("/")
-            names.setdefault(directory, set()).add(fold(name))
-    found = {directory for directory, inside in names.items() if len(_BARE & inside) >= 2}
-    return found - {""} | ({"."} if "" in found else set())
 
 
 def _directories(path: str) -> set[str]:

@@ -27,7 +27,8 @@ RULES: tuple[Rule, ...] = (
         why="git runs it at the next commit, merge or push",
         patterns=(
             ".husky/", ".huskyrc*", ".pre-commit-config.yaml", ".pre-commit-config.yml", ".pre-commit-hooks.yaml",
-            "lefthook.yml", "lefthook.yaml", "lefthook-local.yml", ".lefthook.yml", ".lefthook/", ".overcommit.yml",
+            "lefthook.*", "lefthook-local.*", ".lefthook.*", ".lefthook-local.*", ".lefthook/", ".commitlintrc*",
+            ".overcommit.yml",
             ".lintstagedrc*", "lint-staged.config.*", "commitlint.config.*", ".simple-git-hooks.*",
         ),
     ),
@@ -50,18 +51,23 @@ RULES: tuple[Rule, ...] = (
             ".vscode/", "*.code-workspace", ".idea/", "*.iml", "*.ipr", ".fleet/", ".zed/", ".vs/",
             "*.sublime-project", ".devcontainer/", ".devcontainer.json", ".vimrc", ".nvimrc", ".exrc", ".nvim.lua",
             ".lvimrc", ".dir-locals.el", ".dir-locals-2.el", ".emacs", ".projectile", ".gitpod.yml", ".theia/",
-            ".kakrc", ".project", ".classpath", ".settings/", "*.sln", "*.suo", "*.csproj.user",
+            ".run/", ".helix/", ".luarc.json", ".nvim/", ".vim/", ".emacs.d/", ".kakrc", ".project", ".classpath",
+            ".settings/", "*.sln", "*.suo", "*.csproj.user",
         ),
     ),
     Rule(
         kind="shell",
         why="a shell or version manager runs or obeys it when the directory is entered",
         patterns=(
-            ".envrc", ".env", ".env.*", ".tool-versions", "mise.toml", ".mise.toml", "mise.*.toml", ".mise/",
+            ".envrc", ".envrc.*", ".env", ".env.*", ".tool-versions", "mise.toml", ".mise.toml", "mise.*.toml",
+            ".mise/",
             ".nvmrc", ".node-version", ".python-version", ".ruby-version", ".java-version", ".sdkmanrc", ".rvmrc",
             ".ruby-gemset", ".asdfrc", ".direnvrc", "devenv.nix", "devenv.yaml", "devbox.json", ".autoenv*",
             ".bashrc", ".zshrc", ".zshenv", ".profile", ".bash_profile", ".inputrc", "rust-toolchain",
             "rust-toolchain.toml", "flox.nix", ".flox/",
+            # Interpreters and debuggers that read a file of the directory they are started in.
+            ".irbrc", ".pryrc", ".Rprofile", ".Renviron", ".RData", ".ghci", ".ocamlinit", ".iex.exs", ".erlang",
+            ".octaverc", ".gdbinit", ".lldbinit", ".pdbrc", ".pdbrc.py", "jupyter_*config.py", "ipython_*config.py",
         ),
     ),
     Rule(
@@ -69,7 +75,8 @@ RULES: tuple[Rule, ...] = (
         why="a package manager obeys it: where packages come from and what is run when they are installed",
         patterns=(
             ".npmrc", ".yarnrc", ".yarnrc.yml", ".yarn/", ".pnp.cjs", ".pnp.loader.mjs", "pnpm-workspace.yaml",
-            ".pnpmfile.cjs", "pnpmfile.js", "bunfig.toml", "pip.conf", ".pypirc", ".condarc", "environment.yml",
+            ".pnpmfile.*", "pnpmfile.*", "package.yaml", "package.json5", "uv.toml", "poetry.toml", "pdm.toml",
+            "bunfig.toml", "pip.conf", ".pypirc", ".condarc", "environment.yml",
             "environment.yaml", "bower.json", ".bowerrc", "nuget.config", "Directory.Build.props",
             "Directory.Build.targets", ".bundle/", "Gemfile", "*.gemspec", "composer.json", "auth.json", "Podfile",
             "Package.swift", "pubspec.yaml", "mix.exs", "rebar.config", "stack.yaml", "cabal.project*", "opam",
@@ -99,6 +106,12 @@ RULES: tuple[Rule, ...] = (
             "build.ps1", "build.sh", "*.proj", "*.targets", "*.props", "*.csproj", "*.fsproj", "*.vcxproj",
             "deno.json*",
               "*.podspec", "*.xcscheme", "project.pbxproj", "Brewfile", "Snakefile", "Guardfile",
+            "xmake.lua", "premake*.lua", "build.ninja", "BUCK", "TARGETS", ".buckconfig.*", ".bazeliskrc",
+            "tools/bazel",
+            "dune", "dune-project", "Jakefile", "Cakefile", "Capfile", "Thorfile", "Dangerfile", "fastlane/",
+            "nodemon.json",
+            ".nodemonrc*", "gunicorn.conf.py", "locustfile.py", "vue.config.*", "rush.json", ".moon/",
+            "release.config.*",
         ),
     ),
     Rule(
@@ -140,7 +153,7 @@ RULES: tuple[Rule, ...] = (
             ".junie/", ".augment/", ".augment-guidelines", ".github/copilot-instructions.md", ".github/instructions/",
             ".github/prompts/", ".github/chatmodes/", ".github/agents/", "SKILL.md", ".skills/", ".crush/",
             "crush.json",
-            ".qwen/", "QWEN.md", ".trae/", ".zencoder/", ".paddock/", "paddock.toml", ".paddock.toml",
+            ".amp/", ".qwen/", "QWEN.md", ".trae/", ".zencoder/", ".paddock/", "paddock.toml", ".paddock.toml",
         ),
     ),
 )  # fmt: skip

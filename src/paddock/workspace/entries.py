@@ -11,6 +11,10 @@ from dataclasses import dataclass, replace
 
 from paddock.fs import open_beneath
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 CHUNK_BYTES = 1 << 18
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
@@ -140,13 +144,22 @@ def open_file(root: int, path: str) -> int:
 
 
 def digest(fd: int) -> str:
-    """SHA-256 of a file from its start, whatever the descriptor's position."""
+    """SHA-256 of a file from its start, whatever the descriptor's position; OSError if it grows meanwhile."""
     total = hashlib.sha256()
+    for chunk in chunks(fd):
+        total.update(chunk)
+    return total.hexdigest()
+
+
+def chunks(fd: int) -> Iterator[bytes]:
+    """The bytes of a file, no more than it has now: a box can make one longer for ever, and faster than it is read."""
+    most = os.fstat(fd).st_size
     at = 0
     while chunk := os.pread(fd, CHUNK_BYTES, at):
-        total.update(chunk)
         at += len(chunk)
-    return total.hexdigest()
+        if at > most:
+            raise OSError(errno.ESTALE, "it was growing while it was read")
+        yield chunk
 
 
 def read_file(root: int, path: str, most_bytes: int) -> bytes | None:

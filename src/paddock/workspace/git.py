@@ -97,6 +97,27 @@ class Place:
     borrowed: tuple[str, ...] = ()  # more objects, read only
     work_tree: str = ""
     index: str = ""
+    owner: tuple[int, ...] | None = None  # whose rights git has there, when root asks for it; see owned()
+
+
+def owned(git_dir: str, owner: tuple[int, ...]) -> Place:
+    """A repository that root works on for its owner, with no more rights than theirs.
+
+    They may put links where git writes its logs and locks, at any moment. Where they cannot even get to it, they cannot
+    do so either, and root's rights are needed.
+    """
+    foreign = os.geteuid() == 0 and owner[0] != 0
+    return Place(git_dir=git_dir, owner=owner if foreign and _may_enter(git_dir, owner) else None)
+
+
+def _may_enter(path: str, owner: tuple[int, ...]) -> bool:
+    while path != "/":
+        path = os.path.dirname(path)
+        status = os.stat(path)
+        shift = 6 if status.st_uid == owner[0] else 3 if status.st_gid == owner[1] else 0
+        if not status.st_mode >> shift & 1:
+            return False
+    return True
 
 
 def hardened(
@@ -112,7 +133,13 @@ def hardened(
     env = {**_FIXED, "PATH": ":".join(_PLACES), **_pointed(place), **_settings((*_OVERRIDES, *config))}
     argv = [program(), "--no-pager", "--no-optional-locks", *words]
     done = proc.run(
-        argv, env=env, cwd=place.work_tree or "/", timeout_s=timeout_s, stdin=stdin, output_bytes_max=output_bytes_max
+        argv,
+        env=env,
+        cwd=place.work_tree or "/",
+        timeout_s=timeout_s,
+        stdin=stdin,
+        output_bytes_max=output_bytes_max,
+        owner=place.owner,
     )
     if done.timed_out:
         raise Unavailable(f"git {words[0]} took over {timeout_s:.0f} s and was ended", code="git-timeout")

@@ -285,8 +285,8 @@ class _Fetch:
                 os.close(into)
 
     def _copy(self, path: str, into: int, name: str) -> None:
-        fresh = f"tmp_{name}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        fresh = f"tmp_{os.urandom(4).hex()}_{name}"  # as git calls what its gc may remove
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(fresh, flags, 0o600, dir_fd=into)
         with open(path, "rb") as reader, open(fd, "wb") as writer:
             while data := reader.read(limits.MIB):
@@ -319,27 +319,41 @@ def _update(found: Repository, changes: list[tuple[str, str, str | None]]) -> No
         word = f"update {name}\0{new}\0" if new else f"delete {name}\0"
         lines.append(f"{word}{old or ''}\0")
     words = ["update-ref", "--create-reflog", "-m", "paddock", "--no-deref", "-z", "--stdin"]
-    git.output(words, _host(found), stdin="".join(lines).encode("utf-8", "surrogateescape"))
-    if os.geteuid() == 0 and found.owner[0] != 0:
+    place = _host(found)
+    git.output(words, place, stdin="".join(lines).encode("utf-8", "surrogateescape"))
+    if os.geteuid() == 0 and found.owner[0] != 0 and place.owner is None:
         _give_all(found)
 
 
 def _check_place(found: Repository) -> None:
     """A link there would lead git's writes elsewhere."""
     with repository.opened(found.common_dir) as common:
-        for path in (ROOT, f"logs/{ROOT}", "logs/refs", "logs"):
+        for path in ("logs", "logs/refs", ROOT, f"logs/{ROOT}"):
             try:
-                fd = fs.open_beneath(common, path, os.O_PATH)
+                fd = fs.open_beneath(common, path, os.O_RDONLY | os.O_DIRECTORY)
             except FileNotFoundError:
                 continue
             except OSError as error:
-                message = f"{found.common_dir}/{path} cannot be used: {error.strerror}"
-                raise UserError(message, hint="look at who put a link there", code="git-link") from error
-            kind = os.fstat(fd).st_mode
-            os.close(fd)
-            if not stat.S_ISDIR(kind):
-                message = f"{found.common_dir}/{path} is not a directory"
-                raise UserError(message, hint="look at what is there", code="git-link")
+                raise _led_astray(f"{found.common_dir}/{path}") from error
+            try:
+                _check_no_links(fd, f"{found.common_dir}/{path}", deep=path.endswith(ROOT))
+            finally:
+                os.close(fd)
+        if os.path.islink(f"{found.common_dir}/packed-refs"):
+            raise _led_astray(f"{found.common_dir}/packed-refs")
+
+
+def _check_no_links(fd: int, path: str, *, deep: bool) -> None:
+    for _, directories, names, at in os.fwalk(".", dir_fd=fd) if deep else ():
+        for name in (*directories, *names):
+            kind = stat.S_IFMT(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode)
+            if kind not in {stat.S_IFDIR, stat.S_IFREG}:
+                raise _led_astray(f"{path}/.../{neutralise(name)}")
+
+
+def _led_astray(path: str) -> UserError:
+    message = f"{path} is a link or no directory, by which git would write elsewhere"
+    return UserError(message, hint="look at who put it there, and remove it", code="git-link")
 
 
 def _give(fd: int, found: Repository) -> None:
@@ -350,13 +364,14 @@ def _give(fd: int, found: Repository) -> None:
 
 def _give_all(found: Repository) -> None:
     for top in (ROOT, f"logs/{ROOT}"):
-        for directory, _, names in os.walk(os.path.join(found.common_dir, top)):
-            for path in (directory, *(os.path.join(directory, name) for name in names)):
-                os.chown(path, *found.owner, follow_symlinks=False)
+        for _, _, names, at in os.fwalk(os.path.join(found.common_dir, top)):
+            os.fchown(at, *found.owner)
+            for name in names:
+                os.chown(name, *found.owner, dir_fd=at, follow_symlinks=False)
 
 
 def _host(found: Repository) -> Place:
-    return Place(git_dir=found.common_dir)
+    return git.owned(found.common_dir, found.owner)
 
 
 def _base(box: str) -> str:

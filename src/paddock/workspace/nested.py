@@ -161,6 +161,7 @@ class _Walk:
         self._deadline = deadline
         self._look = look
         self._seen: set[tuple[int, int]] = set()
+        self._waiting_chars = 0
         self.found: list[Nested] = []
         self.complete = True
 
@@ -168,6 +169,7 @@ class _Walk:
         waiting = [""]
         while waiting:
             place = waiting.pop()
+            self._waiting_chars -= len(place)
             try:
                 fd = fs.open_beneath(root, place or ".", _LISTABLE)
             except OSError as error:
@@ -206,12 +208,18 @@ class _Walk:
             self.found.append(Nested(path=place or ".", form=Form.BARE, changed_ns=_newest(fd, ".", status)))
             if place:
                 return True
+        return self._below(fd, entries, prefix, waiting)
+
+    def _below(self, fd: int, entries: list[os.DirEntry[str]], prefix: str, waiting: list[str]) -> bool:
         for entry in entries:
             if is_dot_git(entry.name):
                 if prefix or entry.name != ".git":
                     self._take(fd, entry, prefix)
             elif entry.is_dir(follow_symlinks=False):
                 waiting.append(prefix + entry.name)
+                self._waiting_chars += len(waiting[-1])
+                if self._waiting_chars > limits.NESTED_CHARS:
+                    return False
         return True
 
     def _take(self, fd: int, entry: os.DirEntry[str], prefix: str) -> None:

@@ -16,7 +16,7 @@ import stat
 from dataclasses import replace
 
 from paddock.fs import exchange, rename_new
-from paddock.workspace.entries import CHUNK_BYTES, Entry, Seen, digest, open_file, seen
+from paddock.workspace.entries import Entry, Seen, chunks, digest, open_file, seen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,19 +51,19 @@ def check(at: int, name: str, expected: Seen) -> None:
         raise Conflict(f"its mode is {found.mode:04o} on the host by now")
 
 
-def copy(source: int, directory: int, name: str, expected: str) -> int:
+def copy(source: int, directory: int, name: str, expected: Seen) -> int:
     """Copy a file to a new one and return a descriptor of that; Conflict if the bytes are not those of the digest."""
+    if os.fstat(source).st_size != expected.size:  # a sparse file of any length is made in a moment
+        raise Conflict("it changed since it was looked at")
     fd = os.open(name, _NEW, 0o600, dir_fd=directory)
     try:
         total = hashlib.sha256()
-        at = 0
-        while chunk := os.pread(source, CHUNK_BYTES, at):
+        for chunk in chunks(source):
             total.update(chunk)
-            at += len(chunk)
             rest = memoryview(chunk)
             while rest:
                 rest = rest[os.write(fd, rest) :]
-        if total.hexdigest() != expected:
+        if total.hexdigest() != expected.digest:
             raise Conflict("it changed since it was looked at")
     except BaseException:
         os.close(fd)

@@ -10,6 +10,8 @@ import enum
 import errno
 from dataclasses import dataclass, replace
 
+from paddock.limits import REVIEW_FILE_BYTES
+from paddock.text import size
 from paddock.workspace.changes import Change, Changes, Kind
 from paddock.workspace.entries import NOTHING, Entry, Seen, look_closely
 
@@ -135,6 +137,9 @@ class Planner:
             return Withheld(path=path, why=Why.REFUSED, reason=change.refused)
         if change.old.entry is Entry.OTHER:
             reason = "the workspace has a FIFO, socket or device there"
+            return Withheld(path=path, why=Why.REFUSED, reason=reason)
+        if change.old.size > REVIEW_FILE_BYTES:
+            reason = f"the workspace has over {size(REVIEW_FILE_BYTES)} there, too much to keep for an undo"
             return Withheld(path=path, why=Why.REFUSED, reason=reason)
         if path not in self._accepted and path in self._dangers:
             return self._danger(path)

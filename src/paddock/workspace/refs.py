@@ -89,10 +89,11 @@ def read_bytes(root: int, path: str, limit: int) -> bytes:
         if fs.is_scarcity(error):
             raise
         return b""
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(fd)
+        return b""
     with open(fd, "rb") as file:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            return b""
         if status.st_size > limit:
             raise UserError(f"{path} of the repository has over {limit} bytes", code="git-unsupported")
         return file.read(limit + 1)

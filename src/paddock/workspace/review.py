@@ -11,11 +11,11 @@ import os
 from dataclasses import dataclass, replace
 
 from paddock.errors import UserError
-from paddock.fs import FileLock, is_missing, make_private_dir, write_atomic
+from paddock.fs import FileLock, is_missing, make_private_dir, open_beneath, write_atomic
 from paddock.limits import REVIEW_TEXT_BYTES
-from paddock.workspace import changes, recovery, state
+from paddock.workspace import changes, obeyed, recovery, state
 from paddock.workspace.apply import Execution
-from paddock.workspace.danger import Danger, Examiner
+from paddock.workspace.danger import Danger, Examiner, classify
 from paddock.workspace.entries import Entry, look_closely, read_file
 from paddock.workspace.merge import merge
 from paddock.workspace.plan import Action, Operation, Plan, Planner
@@ -64,7 +64,7 @@ class Review:
 
     def __enter__(self) -> Self:
         make_private_dir(self._state)
-        self._base = os.open(self._paths[0], _DIRECTORY)
+        self._base = _open_workspace(self._paths[0])
         try:
             self._upper = os.open(self._paths[1], _DIRECTORY)
         except OSError:
@@ -87,7 +87,7 @@ class Review:
 
     def dangers(self, chosen: Iterable[Change]) -> dict[str, tuple[Danger, ...]]:
         """What the host would run or obey, by path."""
-        return Examiner(self._upper, self._base).examine(chosen)
+        return self._examiner().examine(chosen)
 
     def diff(self, paths: Collection[str] = ("",), *, with_lines: bool = True) -> Iterator[FileDiff]:
         """The changes at and below these paths, each with its dangers; without lines they are only counted."""
@@ -109,7 +109,7 @@ class Review:
         found = found or self.changes()
         chosen = found.below(paths)
         _check_found(paths, chosen)
-        examiner = Examiner(self._upper, self._base)
+        examiner = self._examiner()
         planner = Planner(
             self._upper,
             self._base,
@@ -143,6 +143,10 @@ class Review:
         ours = read_file(self._base, path, REVIEW_TEXT_BYTES)
         theirs = read_file(self._upper, path, REVIEW_TEXT_BYTES)
         return None if ours is None or theirs is None else merge(ancestor, ours, theirs)
+
+    def dangers_of(self, change: Change, content: bytes) -> tuple[Danger, ...]:
+        """What the host would run or obey of a merged file."""
+        return classify(change, read_file(self._base, change.path, REVIEW_TEXT_BYTES), content)
 
     def apply_merged(self, path: str, content: bytes) -> Result:
         """Give the workspace this content, as `merged` made it and the user saw it, in place of the box's version."""
@@ -186,6 +190,9 @@ class Review:
             Upper(self._upper, self._base).discard(path.strip("/") for path in paths)
 
     # -- internals -------------------------------------------------------------------------------------------------
+
+    def _examiner(self) -> Examiner:
+        return Examiner(self._upper, self._base, obeyed.known(self._paths[0]))
 
     def _lock(self) -> FileLock:
         return FileLock(os.path.join(self._state, "lock"))
@@ -255,6 +262,18 @@ def at(workspace: str, directory: str) -> Review:
         os.makedirs(upper, 0o700)
         os.chmod(upper, os.stat(workspace).st_mode & 0o777)
     return Review(workspace, upper, f"{directory}/review/state")
+
+
+def _open_workspace(path: str) -> int:
+    """By its real path: a live box on a directory above may have put a link on the way, to have us write elsewhere."""
+    top = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return open_beneath(top, path.lstrip("/"), os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        hint = "make sure that no other box can write to its parent directories"
+        raise UserError(f"{path} was replaced: {error.strerror}", hint=hint, code="replaced") from error
+    finally:
+        os.close(top)
 
 
 def _check_found(paths: Collection[str], chosen: tuple[Change, ...]) -> None:

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from paddock import codec
 from paddock.errors import Unavailable, UserError
 from paddock.fs import mount_id, write_atomic
+from paddock.limits import HISTORY_BYTES, REVIEW_PATH_BYTES
 from paddock.workspace import overlay
 from paddock.workspace.entries import Entry, Seen, look, open_directory
 
@@ -95,7 +96,11 @@ def begin(directory: str, upper: int, base: int) -> None:
     before = load(directory)
     if not before.epochs:  # nothing is known of entries that are there already, so they began before all time
         before = replace(before, epochs=(replace(now(base), wall_ns=0),))
-    held = {path: before.held.get(path, str(len(before.epochs) - 1)) for path in entries_of(upper, base)}
+    entries = entries_of(upper, base)
+    if entries is None:  # too many to tell apart: all of them stay in the first epoch
+        _write(directory, replace(before, epochs=before.epochs[:1], held={}))
+        return
+    held = {path: before.held.get(path, str(len(before.epochs) - 1)) for path in entries}
     used = sorted({int(number) for number in held.values()})
     epochs = tuple(before.epochs[number] for number in used)
     renumbered = {str(number): str(place) for place, number in enumerate(used)}
@@ -104,10 +109,14 @@ def begin(directory: str, upper: int, base: int) -> None:
         held={path: renumbered[number] for path, number in held.items()},
         pinned=before.pinned,
     )
-    # Not synced, which would cost a start more than all else here: a lost history means doubt, never a wrong answer.
+    _write(directory, after)
+
+
+def _write(directory: str, history: History) -> None:
+    """Not synced, which would cost a start more than all else: a lost history means doubt, never a wrong answer."""
     place = os.path.join(directory, _FILE)
     with open(f"{place}.new", "wb") as file:
-        file.write(_text(after))
+        file.write(_text(history))
     os.rename(f"{place}.new", place)
 
 
@@ -148,12 +157,19 @@ def await_tick() -> None:
         time.sleep(_TICK_S)
 
 
-def entries_of(upper: int, base: int) -> list[str]:
-    """All paths of the upper that stand for something else than the workspace has; no directories that are merged."""
-    found = []
+def entries_of(upper: int, base: int) -> list[str] | None:
+    """All paths of the upper that stand for something else than the workspace has; no directories that are merged.
+
+    None if they are too many. The daemon calls this, and a box chooses how many there are and how long each is.
+    """
+    found: list[str] = []
     waiting = [""]
+    left_bytes = HISTORY_BYTES
     while waiting:
         path = waiting.pop()
+        left_bytes -= len(path)
+        if left_bytes < 0 or len(path) > REVIEW_PATH_BYTES:
+            return None
         try:
             at = open_directory(upper, path)
         except OSError:
@@ -165,6 +181,9 @@ def entries_of(upper: int, base: int) -> list[str]:
             with os.scandir(at) as entries:
                 for entry in entries:
                     place = f"{path}/{entry.name}" if path else entry.name
+                    left_bytes -= len(place)
+                    if left_bytes < 0:
+                        return None
                     (waiting if entry.is_dir(follow_symlinks=False) else found).append(place)
         finally:
             os.close(at)

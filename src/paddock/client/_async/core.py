@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Sequence
 
     from paddock.client._async.policies import AsyncPolicies
-    from paddock.client.reviewing import Accept, Applied, Reviewing
+    from paddock.client.reviewing import Accept, Applied, Confirm, Reviewing
     from paddock.frames import Message
     from paddock.model import TtySize
     from paddock.reports import FetchInfo, LeaveReport, PolicyInfo
@@ -274,12 +274,23 @@ class AsyncBox:
         return await in_thread(lambda: reviewing.diff(paths, with_lines=lines))
 
     async def apply(
-        self, paths: Collection[str] = (), *, accept: Accept = (), merge: bool = False, dry_run: bool = False
+        self,
+        paths: Collection[str] = (),
+        *,
+        accept: Accept = (),
+        confirm: Confirm | None = None,
+        merge: bool = False,
+        dry_run: bool = False,
     ) -> Applied:
-        """Bring changes of a review box home. Dangerous ones stay unless `accept` names each, or answers yes to it."""
+        """Bring changes of a review box home. Dangerous ones stay unless `accept` names each, or answers yes to it.
+
+        `confirm` is shown the whole plan first: nothing comes home unless it says yes.
+        """
         reviewing = await self._reviewing()
         try:
-            return await in_thread(lambda: reviewing.apply(paths, accept=accept, merge=merge, dry_run=dry_run))
+            return await in_thread(
+                lambda: reviewing.apply(paths, accept=accept, confirm=confirm, merge=merge, dry_run=dry_run)
+            )
         finally:
             if not dry_run:
                 await self._touched("changes were applied")
