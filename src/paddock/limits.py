@@ -185,3 +185,7 @@ NESTED_CHARS = 32 * MIB  # of paths yet to be walked: directories side by side a
 NESTED_S = 5.0
 NESTED_MAX = 256  # found, reported or closed; each is a mount in the box
 SECRET_LOOK_ENTRIES = 2_000  # how much of a workspace is looked at for passwords and keys: some 3 ms of a start
+COVERED_DIRECTORIES_MAX = 4096  # watched for names that are covered in live boxes; the rest is looked at every second
+COVERS_AT_ONCE_MAX = 4  # boxes in which names are covered again, a process each
+COVER_SPACING_S = 0.02  # between two times for one box: who replaces a file in a loop costs others little
+COVER_POLL_S = 1.0

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from paddock.watch import WatchedBox
 
+LINK = "cover-link"  # the code of the error when what must be covered became a symbolic link
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
@@ -74,6 +76,15 @@ class Engine(Protocol):
 
     def adopt(self, placement: Placement, evidence: Evidence | None) -> Handle | None:
         """Find a box that an earlier daemon started; None when it is not running."""
+
+    def covered(self, placement: Placement) -> dict[str, tuple[int, ...]]:
+        """The host's names over which something lies in the running box, and which file each was (fs.births).
+
+        Who replaces one on the host uncovers it. Of a box that was found again the files are not known: empty.
+        """
+
+    async def cover(self, placement: Placement, handle: Handle) -> tuple[str, ...]:
+        """Cover again what the host has replaced; says what. Unavailable when the box sees what it must not see."""
 
     def clean(self, placement: Placement) -> str:
         """Remove what a dead box left outside its storage; says why it died where the engine knows. May wait."""

@@ -139,6 +139,7 @@ def _look(box: Box) -> LeaveReport:
         trusted=tuple(TrustedInfo(path=item.path, why=item.why) for item in trusted),
         nested=tuple(item.path for item in fresh),
         complete=after.found.complete,
+        problems=tuple(box.told()),
     )
 
 

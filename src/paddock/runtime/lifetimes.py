@@ -15,6 +15,7 @@ from paddock.errors import PaddockError, UserError
 from paddock.model import BoxId, BoxState
 from paddock.runtime import channels, commands
 from paddock.runtime.box import Ending
+from paddock.runtime.covers import Covers
 from paddock.runtime.endings import KILLED, TIMED_OUT, Endings
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Lifetimes:
         self._workspaces = workspaces
         self._network = network
         self._look, self._last = departing
+        self._covers = Covers(engine_of, self.condemn, background.later)
 
     def __repr__(self) -> str:
         return f"<Lifetimes {sum(box.handle is not None for box in self._register.boxes.values())} run>"
@@ -74,6 +76,7 @@ class Lifetimes:
             if box.handle is None:
                 await self.begin(box)
             else:
+                await self._covers.check(box)
                 await self._look_again(box)
 
     async def _look_again(self, box: Box) -> None:
@@ -142,11 +145,13 @@ class Lifetimes:
         box.ended.clear()
         asyncio.get_running_loop().add_reader(handle.pidfd, self._on_exit, box)
         self.watch.add(self._engine_of(box).watched(box.placement, handle.evidence))
+        self._covers.add(box)
         if self._network is not None and not self._network.held(box):
             self._background.later(self._network.seal_again(box), f"seal {box.name} again")
 
     def let_go(self) -> None:
         """The boxes run on, and nobody here notices their end."""
+        self._covers.close()
         for box in self._register.boxes.values():
             if box.handle is not None:
                 asyncio.get_running_loop().remove_reader(box.handle.pidfd)
@@ -158,6 +163,7 @@ class Lifetimes:
         assert box.handle is not None
         asyncio.get_running_loop().remove_reader(box.handle.pidfd)
         self.watch.remove(box.row.id)
+        self._covers.remove(box)
         self._background.later(self._settle(box), f"settle {box.name}")
 
     async def _settle(self, box: Box) -> None:

@@ -298,6 +298,6 @@ def test_a_box_without_a_gateway_takes_no_door(guest: Guest) -> None:
     guest.await_idle()
 
 
-def test_a_box_without_an_overlay_has_none_to_give(guest: Guest) -> None:
-    assert guest.ask(op="overlays") == {"event": "done"}
+def test_an_init_without_handles_has_none_to_give(guest: Guest) -> None:
+    assert guest.ask(op="handles") == {"event": "done"}
     guest.await_idle()

@@ -52,7 +52,7 @@ def test_a_socket_of_somebody_elses_is_not_taken_for_a_boxs(host: Path) -> None:
 
 def test_nobody_at_the_socket_is_nobody(host: Path) -> None:
     assert init_socket.ask_identity(placed(host), os.getuid()) is None
-    assert init_socket.ask_overlays(placed(host)) == []
+    assert init_socket.ask_handles(placed(host)) == []
 
 
 def test_a_failed_start_leaves_no_socket_and_another_leaves_it(host: Path) -> None:

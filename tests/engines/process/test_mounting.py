@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import signal
 import stat
 import tempfile
 from dataclasses import replace
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PLACE = Path(mounting.ROOT)  # where the new root stands until the pivot
+EMPTIES = (mounting.EMPTY_FILE, mounting.EMPTY_DIR)  # what names are covered with, at the start and later
 PIDS = namespaces.MOUNTS | kernel.CLONE_NEWPID
 
 
@@ -79,7 +81,7 @@ def test_a_directory_is_bound_with_its_parents_made(source: Path) -> None:
     def check() -> None:
         assert (PLACE / "a/b/c/file").read_text() == "content"
         (PLACE / "a/b/c/made").touch()
-        assert sorted(os.listdir(PLACE)) == ["a"], "nothing but what was planned is in the root"
+        assert sorted(os.listdir(PLACE)) == [*EMPTIES, "a"], "nothing but what was planned is in the root"
 
     built(bind(source / "work", "/a/b/c"), check=check)
     assert (source / "work/made").exists()
@@ -303,7 +305,7 @@ def test_after_the_pivot_the_root_is_read_only_and_the_host_is_gone(source: Path
             MountOp(op="tmpfs", target="/dev", options="mode=755", devices=True, noexec=True),
         )
         mounting.pivot()
-        assert sorted(os.listdir("/")) == ["dev", "work"]
+        assert sorted(os.listdir("/")) == [*EMPTIES, "dev", "work"]
         for path in ("/made", "/dev/made"):
             with pytest.raises(OSError) as caught:  # noqa: PT011  the number tells
                 os.close(os.open(path, os.O_CREAT))
@@ -333,7 +335,7 @@ def test_an_overlay_shows_the_source_and_writes_to_its_layer(source: Path) -> No
         flags = os.statvfs(PLACE / "ws").f_flag
         assert flags & os.ST_NOSUID
         assert flags & os.ST_NODEV
-        assert sorted(os.listdir(PLACE)) == ["ws"], "the places its layers came from are gone"
+        assert sorted(os.listdir(PLACE)) == [*EMPTIES, "ws"], "the places its layers came from are gone"
 
     before = sorted(os.listdir(source / "work"))
     built(overlay(source, "/ws"), check=check)
@@ -415,3 +417,22 @@ def _elsewhere(source: Path) -> Path:
     place = Path(tempfile.mkdtemp(dir="/var/tmp"))
     shutil.copytree(source / "work", place / "work", symlinks=True)
     return place
+
+
+# -- a host that goes on working ---------------------------------------------------------------------------------------
+
+
+def test_a_name_that_the_host_replaces_all_the_time_is_covered_all_the_same(source: Path) -> None:
+    def go_on_saving() -> None:
+        while True:
+            (source / "fresh").touch()
+            (source / "fresh").replace(source / "work/file")
+
+    pid = namespaces.spawn(go_on_saving, 0)
+    try:
+        cover = MountOp(op="cover", target="/work/file")
+        for _ in range(20):
+            built(bind(source / "work", "/work"), *[cover] * 20, check=lambda: None)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)

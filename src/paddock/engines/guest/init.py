@@ -42,7 +42,7 @@ LIST_CHARS = 100_000  # of all commands' words in a list: even at six bytes each
 class Init:
     """All commands and connections of the box."""
 
-    def __init__(self, listener: socket.socket, seal: Seal | None = None, overlays: Sequence[int] = ()) -> None:
+    def __init__(self, listener: socket.socket, seal: Seal | None = None, handles: Sequence[int] = ()) -> None:
         self.loop = Loop()
         self.connections: set[Connection] = set()
         self.processes: dict[int, Command] = {}
@@ -55,7 +55,7 @@ class Init:
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         self._wakeup = read
         self.loop.want(read, READABLE, self._reap)
-        self._overlays = overlays  # handles that mean something only to the owner of our user namespace, outside
+        self._handles = handles  # they mean something only to the owner of our user namespace, outside
         self._seal = seal
         self._door = Door(self.loop, seal, seal.door) if seal else None
 
@@ -209,9 +209,9 @@ class Init:
         self._door = Door(self.loop, self._seal, sock)
         client.send(message({"event": "done"}))
 
-    def _give_overlays(self, client: Connection, _request: Request, _fds: list[int]) -> None:
+    def _give_handles(self, client: Connection, _request: Request, _fds: list[int]) -> None:
         """To a new daemon: the last one had them from the start."""
-        socket.send_fds(client.sock, [message({"event": "done"})], self._overlays)
+        socket.send_fds(client.sock, [message({"event": "done"})], self._handles)
 
     _VERBS: dict[str, Verb] = {  # noqa: RUF012
         "start": _start,
@@ -220,15 +220,15 @@ class Init:
         "signal": _signal,
         "ping": _ping,
         "seal": _new_door,
-        "overlays": _give_overlays,
+        "handles": _give_handles,
         "shutdown": _shutdown,
     }
 
 
-def serve(listener_fd: int, seal: Seal | None = None, overlays: Sequence[int] = ()) -> None:
+def serve(listener_fd: int, seal: Seal | None = None, handles: Sequence[int] = ()) -> None:
     """Be init, for ever."""
     os.set_inheritable(listener_fd, False)  # whoever accepts on it is init to the host
-    init = Init(socket.socket(fileno=listener_fd), seal, overlays)
+    init = Init(socket.socket(fileno=listener_fd), seal, handles)
     while True:
         init.loop.run_once()
 

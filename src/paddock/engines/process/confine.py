@@ -54,7 +54,8 @@ def write_file(path: str, text: str, *, at: int | None = None) -> None:
 def enter(channel: socket.socket, listener: int, kit: Kit) -> tuple[Seal | None, list[int]]:
     """Read the plan from `channel`, become the box, report on `channel` and close it.
 
-    Returns the gateway's sockets, if the box has a gateway, and handles of its overlays.
+    Returns the gateway's sockets, if the box has a gateway, and the handles it keeps for the host: of its overlays and,
+    last, of its mount namespace. They are of use only to the owner of A.
     """
     marks: list[tuple[str, float]] = []
     step = "plan"
@@ -68,21 +69,21 @@ def enter(channel: socket.socket, listener: int, kit: Kit) -> tuple[Seal | None,
             marks.append((step, time.perf_counter()))
         step = "confine"
         sealed: Seal | None = plan.get("seal")
-        _close_descriptors({channel.fileno(), listener, *plan["overlays"], *(sealed.descriptors() if sealed else ())})
+        _close_descriptors({channel.fileno(), listener, *plan["handles"], *(sealed.descriptors() if sealed else ())})
         if kit.landlock_abi:  # a second layer under the mounts; doctor says when a kernel has none
             landlock.restrict(plan["writable"], kit.landlock_abi)
         seccomp.install(kit.filters)
         marks.append((step, time.perf_counter()))
         gc.collect()
         gc.freeze()
-        socket.send_fds(channel, [json.dumps({"ok": True, "marks": marks}).encode()], plan["overlays"])
+        socket.send_fds(channel, [json.dumps({"ok": True, "marks": marks}).encode()], plan["handles"])
         if channel.recv(16) != b"go":
             os._exit(0)  # the daemon went away before we were in our cgroup
     except BaseException as error:  # noqa: BLE001  whatever it is, the box must not come up
         _report(channel, step, error)
         os._exit(71)
     channel.close()
-    return sealed, plan["overlays"]
+    return sealed, plan["handles"]
 
 
 def _report(channel: socket.socket, step: str, error: BaseException) -> None:
@@ -112,7 +113,7 @@ def _seal_network(plan: Plan, _kit: Kit, trees: list[int]) -> None:
 
 
 def _build_root(plan: Plan, _kit: Kit, trees: list[int]) -> None:
-    plan["settings"], plan["overlays"] = mounting.build(plan["mounts"], trees)
+    plan["settings"], plan["handles"] = mounting.build(plan["mounts"], trees)
 
 
 def _limit_namespaces(plan: Plan, _kit: Kit, _trees: list[int]) -> None:
@@ -130,6 +131,7 @@ def _limit_namespaces(plan: Plan, _kit: Kit, _trees: list[int]) -> None:
 
 def _pivot(plan: Plan, _kit: Kit, _trees: list[int]) -> None:
     mounting.pivot()
+    plan["handles"].append(os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC))
     kernel.set_hostname(plan["hostname"])
 
 

@@ -11,8 +11,10 @@ import time
 from typing import TYPE_CHECKING
 
 from paddock import fs, limits
-from paddock.engines.process import bounds, handle, init_socket, storage
+from paddock.engines.process import bounds, covers, handle, init_socket, storage
 from paddock.engines.process import plan as plans
+from paddock.engines.process.covers import Covers
+from paddock.engines.process.handle import ProcessHandle
 from paddock.engines.process.hostview import HostView
 from paddock.engines.process.operations import Ground
 from paddock.engines.process.trees import Trees, subordinate_id
@@ -24,8 +26,7 @@ from paddock.watch import WatchedBox
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from paddock.engines.base import Placement
-    from paddock.engines.process.handle import ProcessHandle
+    from paddock.engines.base import Handle, Placement
     from paddock.engines.process.plan import Plan
     from paddock.engines.process.warm import Launcher
     from paddock.model import BoxId, Evidence, LimitReport
@@ -45,6 +46,7 @@ class ProcessEngine:
         self._uid, self._gid = (_BOX_ID, _BOX_ID) if self._is_root else (self._caller_uid, os.getgid())
         self._view = HostView(f"{state_dir}/view", uid=self._uid, gid=self._gid)
         self._trees = Trees(launcher)
+        self._covers = Covers(launcher, self._trees if self._is_root else None)
 
     def __repr__(self) -> str:
         return f"<ProcessEngine for uid {self._caller_uid}>"
@@ -82,9 +84,10 @@ class ProcessEngine:
 
     async def _send_plan(self, channel: socket.socket, placement: Placement, door: int | None) -> None:
         plan = self._plan(placement, sealed=door is not None)
+        self._covers.begin(placement, plan.mounts)
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _PLAN_BYTES)
         channel.setblocking(False)
-        trees = await self._trees.open(plan, placement.index) if self._is_root else []
+        trees = await self._trees.open(plan.mounts, placement.index) if self._is_root else []
         try:
             socket.send_fds(channel, [plan.encode()], trees if door is None else [*trees, door])
         finally:
@@ -99,7 +102,8 @@ class ProcessEngine:
         try:
             if planned is not None:
                 raise planned
-            held.overlays = await _ready(channel)
+            *held.overlays, held.namespace = await _ready(channel)
+            self._covers.keep(placement, held.namespace)
             await asyncio.shield(attaching)
             channel.send(b"go")  # it runs nothing before it is in its cgroup
         except BaseException as error:
@@ -151,10 +155,26 @@ class ProcessEngine:
             placement, init_socket.ask_identity(placement, kernel_uid)
         )
         if found is not None and placement.spec.mode is WorkspaceMode.REVIEW:
-            found.overlays = init_socket.ask_overlays(placement)
+            *found.overlays, found.namespace = init_socket.ask_handles(placement) or [-1]
         return found
 
+    def covered(self, placement: Placement) -> dict[str, tuple[int, ...]]:
+        return self._covers.names(placement)
+
+    async def cover(self, placement: Placement, handle: Handle) -> tuple[str, ...]:
+        assert isinstance(handle, ProcessHandle)
+        if handle.namespace < 0:
+            found = await asyncio.to_thread(init_socket.ask_handles, placement)
+            if found and handle.namespace < 0 and not handle.closed:
+                handle.namespace = found.pop()
+            for fd in found:
+                os.close(fd)
+        if handle.namespace < 0 or handle.closed:
+            raise covers.unknown_mounts()
+        return await self._covers.restore(placement, handle.namespace)
+
     def clean(self, placement: Placement) -> str:
+        self._covers.forget(placement)
         init_socket.remove(placement)
         return self._bounds.remove(placement)
 
@@ -194,11 +214,11 @@ class ProcessEngine:
 
 
 async def _ready(channel: socket.socket) -> list[int]:
-    """Wait for the box's own word that it is confined; handles of its overlays come with it."""
+    """Wait for the box's own word that it is confined; the handles it keeps for us come with it."""
     fds: list[int] = []
     try:
         await asyncio.wait_for(readable(channel), limits.START_TIMEOUT_S)
-        data, fds = fs.receive_fds(channel, _PLAN_BYTES, init_socket.OVERLAYS_MAX)
+        data, fds = fs.receive_fds(channel, _PLAN_BYTES, init_socket.HANDLES_MAX)
         reply = json.loads(data or b"{}")
     except TimeoutError:
         reply = {"error": f"no answer in {limits.START_TIMEOUT_S:.0f} s"}

@@ -24,6 +24,8 @@ class ProcessHandle:
         self.evidence = evidence
         self.pidfd = pidfd
         self.overlays: list[int] = []
+        self.namespace = -1  # of its mounts; a box that was found again is asked for it when it is needed
+        self.closed = False
         self._placement = placement
 
     def __repr__(self) -> str:
@@ -50,8 +52,10 @@ class ProcessHandle:
         return bool(self.overlays) or self._placement.spec.mode is not WorkspaceMode.REVIEW
 
     def close(self) -> None:
-        for fd in (self.pidfd, *self.overlays):
-            os.close(fd)
+        self.closed = True
+        for fd in (self.pidfd, self.namespace, *self.overlays):
+            if fd >= 0:
+                os.close(fd)
 
 
 def hold(placement: Placement, pid: int) -> ProcessHandle:

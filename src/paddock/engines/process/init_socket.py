@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 SOCKET = "init.sock"
-OVERLAYS_MAX = 4
+HANDLES_MAX = 5  # of overlays, and one of its mounts
 _CONNECT_S = 0.1  # an init that takes nobody must not hold up the daemon, which waits here with all its boxes
 _ANSWER_S = 1.0
 _RESEAL_S = 5.0
@@ -67,15 +67,18 @@ def reseal(placement: Placement, door: int) -> None:
         raise _not_resealed(placement, str(answer.get("message"))[:200])
 
 
-def ask_overlays(placement: Placement) -> list[int]:
-    """# TRUST: init's word; a descriptor that is none of these is of no use for what we do with it."""
+def ask_handles(placement: Placement) -> list[int]:
+    """What init keeps for the host: handles of its overlays and, last, of its mount namespace.
+
+    # TRUST: init's word; a descriptor that is none of these is of no use for what we do with it.
+    """
     try:
         with connect(placement) as channel:
             channel.settimeout(_ANSWER_S)
-            channel.sendall(frames.encode_message({"op": "overlays"}))
-            return fs.receive_fds(channel, _REPLY_BYTES, OVERLAYS_MAX)[1]
+            channel.sendall(frames.encode_message({"op": "handles"}))
+            return fs.receive_fds(channel, _REPLY_BYTES, HANDLES_MAX)[1]
     except (OSError, Unavailable) as error:
-        log.warning("%s keeps its overlays: %s", placement.spec.name, error)
+        log.warning("%s gives no handles: %s", placement.spec.name, error)
         return []
 
 

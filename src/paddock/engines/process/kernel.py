@@ -6,6 +6,7 @@ Imported by the launcher, which is forked for every box: only light modules here
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import struct
 
@@ -45,6 +46,8 @@ _AT_RECURSIVE = 0x8000
 _OPEN_TREE_CLONE = 1
 _MOVE_FROM_EMPTY, _MOVE_TO_EMPTY = 0x04, 0x40
 _FSPICK_CLOEXEC, _FSPICK_EMPTY_PATH = 0x01, 0x08
+_NS_GET_USERNS, _NS_GET_NSTYPE = 0xB701, 0xB703
+_STATX_BYTES, _STATX_ATTRIBUTES_AT, _STATX_ATTR_MOUNT_ROOT = 256, 8, 0x2000
 _RECONFIGURE = 7
 
 _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 4, 15, 24, 38
@@ -94,6 +97,17 @@ def clone(flags: int) -> int:
 
 def unshare(flags: int) -> None:
     _check(_libc.unshare(flags), "unshare")
+
+
+def join(namespace: int, kind: int) -> None:
+    _check(_libc.setns(namespace, kind), "setns")
+
+
+def owner_of_mounts(namespace: int) -> int:
+    """The user namespace that owns a mount namespace, which must be below our own."""
+    if fcntl.ioctl(namespace, _NS_GET_NSTYPE) != CLONE_NEWNS:
+        raise OSError(_EINVAL, "not a mount namespace")
+    return fcntl.ioctl(namespace, _NS_GET_USERNS)
 
 
 def become(uid: int, gid: int) -> None:
@@ -213,6 +227,14 @@ def look_again(picked: int) -> None:
     """
     zero = ctypes.c_long(0)
     _check(_libc.syscall(_FSCONFIG, picked, _RECONFIGURE, None, None, zero), "fsconfig")
+
+
+def is_mount_root(fd: int) -> bool:
+    """Whether something is mounted exactly there."""
+    found = ctypes.create_string_buffer(_STATX_BYTES)
+    _check(_libc.statx(fd, b"", _AT_EMPTY_PATH, 0, found), "statx")
+    attributes: int = struct.unpack_from("=Q", found, _STATX_ATTRIBUTES_AT)[0]
+    return bool(attributes & _STATX_ATTR_MOUNT_ROOT)
 
 
 def open_beneath(root: int, path: str) -> int:

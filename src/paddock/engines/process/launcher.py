@@ -16,7 +16,7 @@ import sys
 
 from paddock.engines.guest import init
 from paddock.engines.guest.wire import receive_fds
-from paddock.engines.process import confine, kernel, landlock, seccomp
+from paddock.engines.process import confine, covering, kernel, landlock, seccomp
 
 MESSAGE_BYTES = 64 * 1024
 MAX_FDS = 4
@@ -58,6 +58,9 @@ def _serve(control: socket.socket, kit: confine.Kit) -> None:
 def _answer(request: dict[str, str], fds: list[int], kit: confine.Kit) -> tuple[dict[str, object], list[int]]:
     if request["op"] == "idmap":
         return {}, [_idmap(request["uid_map"], request["gid_map"])]
+    if request["op"] in {"cover", "trees"}:
+        _help(fds[0], trees=request["op"] == "trees")
+        return {}, []
     plan, listener = fds
     pid, gate, held = _clone(kernel.BOX_NAMESPACES)
     if pid == 0:
@@ -95,6 +98,15 @@ def _become_box(plan: int, listener: int, gate: int, kit: confine.Kit) -> None:
         init.serve(listener, *confine.enter(socket.socket(fileno=plan), listener, kit))
     finally:
         os._exit(70)
+
+
+def _help(channel: int, *, trees: bool) -> None:
+    """A process that does one thing for a box that runs (covering.py), and reads what it is on `channel`."""
+    if kernel.clone(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS if trees else 0) == 0:
+        try:
+            covering.serve(socket.socket(fileno=channel), trees=trees)
+        finally:
+            os._exit(0)
 
 
 def _write_maps(pid: int, uid_map: str, gid_map: str) -> None:

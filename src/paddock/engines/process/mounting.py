@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Operation = dict[str, Any]  # one of plan.MountOp, as JSON; what is empty there is missing here
 
 ROOT = "/tmp"  # any directory that exists everywhere: the new root covers it until the pivot
-_EMPTY_FILE, _EMPTY_DIR = ".paddock-empty", ".paddock-void"
+EMPTY_FILE, EMPTY_DIR = ".paddock-empty", ".paddock-void"  # they stay: see covering.py
 _LOWER, _LAYERS = ".paddock-lower", ".paddock-layers"
 _ATTRIBUTES = {
     "ro": kernel.ATTR_RDONLY,
@@ -29,6 +29,7 @@ _ATTRIBUTES = {
     "noexec": kernel.ATTR_NOEXEC,
 }
 _BASE = kernel.MS_NOSUID | kernel.MS_NODEV
+_ATTEMPTS = 50  # the host may replace a file between our finding it and covering it, and it may do so in a loop
 
 
 def build(operations: list[Operation], trees: list[int]) -> tuple[int, list[int]]:
@@ -41,13 +42,13 @@ def build(operations: list[Operation], trees: list[int]) -> tuple[int, list[int]
     sources = _open_sources(operations, trees)
     kernel.mount("root", ROOT, "tmpfs", _BASE, "mode=755,size=4m,nr_inodes=4096")
     root = os.open(ROOT, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    os.close(os.open(_EMPTY_FILE, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444, dir_fd=root))
-    os.mkdir(_EMPTY_DIR, 0o555, dir_fd=root)
+    os.close(os.open(EMPTY_FILE, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444, dir_fd=root))
+    os.mkdir(EMPTY_DIR, 0o555, dir_fd=root)
     settings = -1
     overlays = []
     for number, operation in enumerate(operations):
         try:
-            _EXECUTE[operation["op"]](root, operation, *sources.get(number, ()))
+            _execute(root, operation, sources.get(number, []))
         except OSError as error:
             msg = f"{operation['op']} {operation['target']}: {error.strerror}"
             raise OSError(error.errno, msg) from error
@@ -55,10 +56,20 @@ def build(operations: list[Operation], trees: list[int]) -> tuple[int, list[int]
             settings = _walk(root, f"{operation['target']}/sys", directory=None)
         if operation["op"] == "overlay":
             overlays.append(_picked(root, operation))
-    os.unlink(_EMPTY_FILE, dir_fd=root)
-    os.rmdir(_EMPTY_DIR, dir_fd=root)
     os.close(root)
     return settings, overlays
+
+
+def _execute(root: int, operation: Operation, sources: list[int]) -> None:
+    attempts = 1 if sources else _ATTEMPTS
+    for left in range(attempts - 1, -1, -1):
+        try:
+            EXECUTE[operation["op"]](root, operation, *sources)
+        except FileNotFoundError:
+            if not left:
+                raise
+        else:
+            return
 
 
 def pivot() -> None:
@@ -78,11 +89,11 @@ def _open_sources(operations: list[Operation], trees: list[int]) -> dict[int, li
         elif operation["op"] in {"bind", "overlay"}:
             paths = [operation[key] for key in ("source", "layers") if operation.get(key)]
             sources[number] = [given.pop(0) if trees else kernel.open_tree(path) for path in paths]
-            _check_identity(sources[number][0], operation)
+            check_identity(sources[number][0], operation)
     return sources
 
 
-def _check_identity(fd: int, operation: Operation) -> None:
+def check_identity(fd: int, operation: Operation) -> None:
     found = os.fstat(fd)
     if [found.st_dev, found.st_ino] != operation["identity"]:
         msg = f"{operation['source']} was replaced while the box started"
@@ -159,7 +170,7 @@ def _picked(root: int, operation: Operation) -> int:
 
 def _readonly(root: int, operation: Operation) -> None:
     """Make an existing file or directory read-only where it is, which also pins its name: it is a mount point."""
-    target = _find(root, operation)
+    target = find(root, operation)
     if target < 0:
         return
     tree = kernel.clone_tree(target, recursive=True)
@@ -171,7 +182,7 @@ def _readonly(root: int, operation: Operation) -> None:
 
 def _pin(root: int, operation: Operation) -> None:
     """Make an existing directory a mount point, so that it can be neither renamed nor removed."""
-    target = _find(root, operation)
+    target = find(root, operation)
     if target < 0:
         return
     tree = kernel.clone_tree(target, recursive=True)
@@ -182,10 +193,10 @@ def _pin(root: int, operation: Operation) -> None:
 
 def _cover(root: int, operation: Operation) -> None:
     """Hide an existing file or directory behind an empty, read-only one."""
-    target = _find(root, operation)
+    target = find(root, operation)
     if target < 0:
         return
-    empty = _EMPTY_DIR if stat.S_ISDIR(os.fstat(target).st_mode) else _EMPTY_FILE
+    empty = EMPTY_DIR if stat.S_ISDIR(os.fstat(target).st_mode) else EMPTY_FILE
     fd = os.open(empty, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
     tree = kernel.clone_tree(fd)
     kernel.set_mount(tree, kernel.ATTR_RDONLY | _BASE | kernel.ATTR_NOEXEC, recursive=False)
@@ -194,7 +205,8 @@ def _cover(root: int, operation: Operation) -> None:
         os.close(opened)
 
 
-def _find(root: int, operation: Operation) -> int:
+def find(root: int, operation: Operation) -> int:
+    """O_PATH of an operation's target; -1 if it is optional and not there."""
     try:
         return _walk(root, operation["target"], directory=None)
     except FileNotFoundError:
@@ -247,7 +259,7 @@ def _make(fd: int, name: str, *, directory: bool) -> None:
             raise
 
 
-_EXECUTE: dict[str, Callable[..., None]] = {
+EXECUTE: dict[str, Callable[..., None]] = {
     "tmpfs": _tmpfs,
     "proc": _filesystem,
     "devpts": _filesystem,

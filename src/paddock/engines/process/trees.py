@@ -13,7 +13,9 @@ from paddock.engines.process import kernel
 from paddock.errors import Unavailable, UserError
 
 if TYPE_CHECKING:
-    from paddock.engines.process.plan import Plan
+    from collections.abc import Iterable
+
+    from paddock.engines.process.operations import MountOp
     from paddock.engines.process.warm import Launcher
 
 _FIRST_SUBORDINATE_ID = 1_900_000_000  # above systemd's container range, below the sign bit
@@ -34,11 +36,11 @@ class Trees:
     def __repr__(self) -> str:
         return f"<Trees {len(self._id_maps)} id maps>"
 
-    async def open(self, plan: Plan, index: int) -> list[int]:
-        """Descriptors in the order of the plan, the caller's to close."""
+    async def open(self, mounts: Iterable[MountOp], index: int) -> list[int]:
+        """Descriptors in the order of the operations, the caller's to close."""
         trees: list[int] = []
         try:
-            for op in plan.mounts:
+            for op in mounts:
                 for path in (op.source, op.layers) if op.op in {"bind", "overlay"} else ():
                     if not path:
                         continue

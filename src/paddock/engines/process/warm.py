@@ -8,7 +8,7 @@ import json
 import os
 import socket
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from paddock import fs, proc
 from paddock.errors import Unavailable
@@ -58,6 +58,10 @@ class Launcher:
         if len(fds) != 1:
             raise _broken("it sent no namespace")
         return fds[0]
+
+    async def help(self, op: Literal["cover", "trees"], channel: int) -> None:
+        """Start a process that reads on `channel` what it is to do for a box that runs; see covering.py."""
+        await self._ask({"op": op}, [channel])
 
     async def close(self) -> None:
         async with self._lock:
