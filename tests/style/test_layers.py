@@ -23,7 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("watch",),
     ("policy",),
     ("guard",),
-    ("proc", "fs", "text"),
+    ("proc", "fs", "text", "readiness"),
     ("trampoline", "paths"),
     ("codec", "frames"),
     ("model", "reports"),

@@ -9,6 +9,7 @@ from paddock import frames, fs, paths
 from paddock.client import answers, starter
 from paddock.client.reply import ATTEMPTS, MAX_FDS, Frame, FrameQueue, Reply, lost, request
 from paddock.limits import FRAME_DATA_BYTES
+from paddock.readiness import readable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class AsyncTransport:
         except ConnectionError:
             reply.unread = True  # it hung up, perhaps after saying why
         while True:
-            await _readable(self._socket)
+            await readable(self._socket.fileno())
             data, fds = fs.receive_fds(self._socket, FRAME_DATA_BYTES, MAX_FDS)
             if reply.feed(data, fds):
                 return reply.result, reply.fds
@@ -126,18 +127,3 @@ class AsyncTransport:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
-
-
-def _settle(ready: asyncio.Future[None]) -> None:
-    if not ready.done():
-        ready.set_result(None)
-
-
-async def _readable(sock: socket.socket) -> None:
-    loop = asyncio.get_running_loop()
-    ready: asyncio.Future[None] = loop.create_future()
-    loop.add_reader(sock.fileno(), _settle, ready)
-    try:
-        await ready
-    finally:
-        loop.remove_reader(sock.fileno())

@@ -15,6 +15,7 @@ from paddock import frames, limits
 from paddock._version import VERSION
 from paddock.daemon import api
 from paddock.errors import PaddockError, Unavailable, UserError
+from paddock.readiness import readable
 
 if TYPE_CHECKING:
     from paddock.daemon.answer import Answer
@@ -42,7 +43,8 @@ class Server:
         loop = asyncio.get_running_loop()
         self._listener.setblocking(False)
         while True:
-            await _readable(self._listener)  # not sock_accept: without descriptors accept fails even if nobody waits
+            # Not sock_accept: without descriptors accept fails even if nobody waits.
+            await readable(self._listener.fileno())
             try:
                 sock, _ = self._listener.accept()
             except BlockingIOError:
@@ -161,16 +163,6 @@ def _parts(items: tuple[object, ...]) -> list[list[object]]:
 
 async def _refuse(sock: socket.socket, error: PaddockError) -> None:
     await _send(sock, {"ok": False, "error": error.to_wire()}, ())
-
-
-async def _readable(sock: socket.socket) -> None:
-    loop = asyncio.get_running_loop()
-    ready = asyncio.Event()
-    loop.add_reader(sock.fileno(), ready.set)
-    try:
-        await ready.wait()
-    finally:
-        loop.remove_reader(sock.fileno())
 
 
 async def _send(sock: socket.socket, message: Message, fds: tuple[int, ...]) -> None:

@@ -21,6 +21,7 @@ from paddock.gateway import dial
 from paddock.gateway.heads import BadRequest, parse_response
 from paddock.policy import Address, Host, parse_authority
 from paddock.policy.ranges import forms, reserved
+from paddock.readiness import readable
 
 if TYPE_CHECKING:
     from paddock.gateway.dial import Checked
@@ -152,7 +153,7 @@ async def _read_head(sock: socket.socket) -> bytes:
     """Up to the empty line and not a byte further: what follows is the destination's."""
     head = b""
     while len(head) < limits.HTTP_HEAD_BYTES:
-        await _readable(sock)
+        await readable(sock.fileno())
         seen = sock.recv(4096, socket.MSG_PEEK)
         if not seen:
             raise Unavailable("the user's proxy hung up", code="proxy")
@@ -202,18 +203,3 @@ async def _exactly(sock: socket.socket, count: int) -> bytes:
             raise Unavailable("the user's proxy hung up", code="proxy")
         data += piece
     return data
-
-
-async def _readable(sock: socket.socket) -> None:
-    loop = asyncio.get_running_loop()
-    ready: asyncio.Future[None] = loop.create_future()
-
-    def wake() -> None:
-        if not ready.done():
-            ready.set_result(None)
-
-    loop.add_reader(sock, wake)
-    try:
-        await ready
-    finally:
-        loop.remove_reader(sock)

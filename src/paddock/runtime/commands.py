@@ -7,17 +7,18 @@ import contextlib
 import os
 import secrets
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from paddock import frames, limits
 from paddock.errors import PaddockError, Unavailable, UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Coroutine, Iterator
 
     from paddock.frames import Message
     from paddock.model import ExecSpec, Limits
 
+T = TypeVar("T")
 REPLY_TIMEOUT_S = 30.0
 _SAID_BYTES = 4096
 
@@ -95,18 +96,17 @@ async def send(channel: socket.socket, message: Message, fds: list[int]) -> None
 
 async def ask_first(channel: socket.socket) -> Message:
     """The first message of a channel whose request is already sent."""
-    try:
-        return await asyncio.wait_for(_first_message(channel), REPLY_TIMEOUT_S)
-    except TimeoutError as error:
-        raise Unavailable("the box does not answer", hint="`paddock stop` ends it", code="no-answer") from error
-    except OSError as error:
-        raise Unavailable(f"the box went away: {error.strerror}", hint="run the command again", code="gone") from error
+    return await _answered(_first_message(channel), REPLY_TIMEOUT_S)
 
 
 async def finish(channel: socket.socket, timeout_s: float) -> tuple[int, bytes]:
     """A command's exit code and the end of what it wrote, read as hostile bytes; its start is already sent."""
+    return await _answered(_finish(channel), timeout_s)
+
+
+async def _answered(answer: Coroutine[None, None, T], timeout_s: float) -> T:
     try:
-        return await asyncio.wait_for(_finish(channel), timeout_s)
+        return await asyncio.wait_for(answer, timeout_s)
     except TimeoutError as error:
         raise Unavailable("the box does not answer", hint="`paddock stop` ends it", code="no-answer") from error
     except OSError as error:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from paddock import limits
 from paddock.errors import PaddockError, Unavailable
 from paddock.model import BoxId, ExecSpec, WorkspaceMode
+from paddock.readiness import readable
 from paddock.reports import ArrivalInfo, FetchInfo, LeaveReport, TrustedInfo
 from paddock.runtime import commands, execution, workspaces
 from paddock.workspace import guarded, home, nested, refs, repository
@@ -233,12 +234,7 @@ async def _once_more(runtime: Runtime, box: Box) -> AsyncIterator[_Runner]:
 
 
 async def _gone(handle: Handle) -> None:
-    loop = asyncio.get_running_loop()
-    ended = asyncio.Event()
-    loop.add_reader(handle.pidfd, ended.set)
     try:
-        await asyncio.wait_for(ended.wait(), _KILL_S)
+        await asyncio.wait_for(readable(handle.pidfd), _KILL_S)
     except TimeoutError:
         log.warning("%r does not end", handle)
-    finally:
-        loop.remove_reader(handle.pidfd)

@@ -27,6 +27,7 @@ from paddock.policy import (
     layering,
     parse_authority,
 )
+from paddock.readiness import readable
 from paddock.reports import LayerInfo, PolicyInfo, RuleInfo, SourceInfo, VerdictInfo
 from paddock.runtime import flags, project
 from paddock.runtime.policyfile import REWRITTEN_S, PolicyFile
@@ -289,14 +290,11 @@ def _project_text(workspace: str) -> str:
 
 async def happened(watched: notify.Files, every_s: float) -> bool:
     """Wait until something may have changed: True for an event, False after enough time without one."""
-    loop = asyncio.get_running_loop()
-    heard = asyncio.Event()
-    if watched.fileno() >= 0:
-        loop.add_reader(watched.fileno(), heard.set)
+    if watched.fileno() < 0:  # there is no inotify
+        await asyncio.sleep(every_s)
+        return False
     try:
-        return await asyncio.wait_for(heard.wait(), every_s)
+        await asyncio.wait_for(readable(watched.fileno()), every_s)
     except TimeoutError:
         return False
-    finally:
-        if watched.fileno() >= 0:
-            loop.remove_reader(watched.fileno())
+    return True

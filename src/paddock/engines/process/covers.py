@@ -19,10 +19,10 @@ from paddock import codec, fs
 from paddock.engines.base import LINK
 from paddock.engines.process import kernel
 from paddock.engines.process.operations import MountOp
-from paddock.engines.process.warm import readable
 from paddock.errors import PaddockError, Unavailable
 from paddock.fs.births import born
 from paddock.model import WorkspaceMode
+from paddock.readiness import readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -179,7 +179,7 @@ class Covers:
                     raise _failed(str(error)) from error
                 await self._launcher.help(op, theirs.fileno())
             try:
-                await asyncio.wait_for(readable(ours), _ANSWER_S)
+                await asyncio.wait_for(readable(ours.fileno()), _ANSWER_S)
                 data, passed = fs.receive_fds(ours, _MESSAGE_BYTES, kernel.DESCRIPTORS_MAX)
                 reply = json.loads(data or b"{}")
             except (OSError, TimeoutError, ValueError) as error:

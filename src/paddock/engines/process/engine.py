@@ -18,9 +18,10 @@ from paddock.engines.process.handle import ProcessHandle
 from paddock.engines.process.hostview import HostView
 from paddock.engines.process.operations import Ground
 from paddock.engines.process.trees import Trees, subordinate_id
-from paddock.engines.process.warm import DIED, readable
+from paddock.engines.process.warm import DIED
 from paddock.errors import Unavailable
 from paddock.model import WorkspaceMode
+from paddock.readiness import readable
 from paddock.watch import WatchedBox
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ async def _ready(channel: socket.socket) -> list[int]:
     """Wait for the box's own word that it is confined; the handles it keeps for us come with it."""
     fds: list[int] = []
     try:
-        await asyncio.wait_for(readable(channel), limits.START_TIMEOUT_S)
+        await asyncio.wait_for(readable(channel.fileno()), limits.START_TIMEOUT_S)
         data, fds = fs.receive_fds(channel, _PLAN_BYTES, init_socket.HANDLES_MAX)
         reply = json.loads(data or b"{}")
     except TimeoutError:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from paddock import fs, proc
 from paddock.errors import Unavailable
+from paddock.readiness import readable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,23 +126,8 @@ def package_root() -> str:
     return os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 
-def _settle(ready: asyncio.Future[None]) -> None:
-    if not ready.done():
-        ready.set_result(None)
-
-
-async def readable(sock: socket.socket) -> None:
-    loop = asyncio.get_running_loop()
-    ready: asyncio.Future[None] = loop.create_future()
-    loop.add_reader(sock.fileno(), _settle, ready)
-    try:
-        await ready
-    finally:
-        loop.remove_reader(sock.fileno())
-
-
 async def _receive(sock: socket.socket) -> tuple[dict[str, object], list[int]]:
-    await readable(sock)
+    await readable(sock.fileno())
     data, fds = fs.receive_fds(sock, _MESSAGE_BYTES, 4)
     if not data:
         msg = "it ended"

@@ -1,0 +1,58 @@
+"""Waiting ends with a message, with an end, and with whoever waits; nothing is left in the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+
+import pytest
+
+from paddock.readiness import readable
+
+
+def test_a_message_and_an_end_are_something_to_read() -> None:
+    async def act() -> None:
+        ours, theirs = socket.socketpair()
+        with ours:
+            waiting = asyncio.ensure_future(readable(ours.fileno()))
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            theirs.send(b"x")
+            await asyncio.wait_for(waiting, 5)
+            ours.recv(1)
+            theirs.close()
+            await asyncio.wait_for(readable(ours.fileno()), 5)
+
+    asyncio.run(act())
+
+
+def test_the_end_of_a_process_can_be_waited_for() -> None:
+    async def act() -> None:
+        pid = os.posix_spawn("/bin/sleep", ["sleep", "60"], {})
+        pidfd = os.pidfd_open(pid)
+        try:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(readable(pidfd), 0.01)
+            os.kill(pid, signal.SIGKILL)
+            await asyncio.wait_for(readable(pidfd), 5)
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            os.close(pidfd)
+
+    asyncio.run(act())
+
+
+def test_who_gives_up_leaves_no_reader() -> None:
+    async def act() -> None:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            waiting = asyncio.ensure_future(readable(ours.fileno()))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            assert not asyncio.get_running_loop().remove_reader(ours.fileno())
+
+    asyncio.run(act())
