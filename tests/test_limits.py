@@ -43,10 +43,6 @@ def test_the_largest_command_fits_one_message() -> None:
     assert limits.ARGV_BYTES + limits.ENV_BYTES + names_and_quotes_bytes < limits.FRAME_MESSAGE_BYTES
 
 
-def test_a_paused_stream_has_room_for_a_whole_frame() -> None:
-    assert limits.FRAME_DATA_BYTES <= limits.CHANNEL_BUFFER_BYTES
-
-
 def test_a_box_cannot_take_what_the_host_keeps() -> None:
     assert limits.MEMORY_FRACTION_DEFAULT < 1
     assert limits.INOTIFY_INSTANCES < 128 / 2

@@ -10,7 +10,6 @@ GIB = 1024 * MIB
 FRAME_DATA_BYTES = 64 * KIB  # one read of a pipe; larger gains nothing, smaller costs wake-ups
 FRAME_MESSAGE_BYTES = 1 * MIB  # a request with a full environment (128 KiB strings) fits; a bomb does not
 FRAME_NESTING = 32  # levels of a message; a spec needs five, and a value from a peer must be safe to walk and to print
-CHANNEL_BUFFER_BYTES = 256 * KIB  # unsent bytes per stream before the writer is paused
 
 # -- gateway: bytes from a box and from the world ----------------------------------------------------------------------
 CLIENT_HELLO_BYTES = 16 * KIB  # with post-quantum keys some 2 KiB

@@ -168,7 +168,6 @@ def test_an_answer_repeats_the_question_as_it_was_asked() -> None:
         (dns.nodata(asked(packet())), 0),
         (dns.refused(asked(packet())), 5),
         (dns.servfail(asked(packet())), 2),
-        (dns.formerr(asked(packet())), 1),
     ],
 )
 def test_an_answer_without_an_address_is_a_header_and_the_question(answer: bytes, rcode: int) -> None:
@@ -177,9 +176,9 @@ def test_an_answer_without_an_address_is_a_header_and_the_question(answer: bytes
 
 
 def test_who_speaks_edns_is_told_why() -> None:
-    answer = dns.refused(with_edns(), Ede.BLOCKED, "no rule allows it")
+    answer = dns.refused(with_edns(), Ede.PROHIBITED, "no rule allows it")
     assert header(answer) == (0x1234, 0x8185, 1, 0, 0, 1)
-    reason = struct.pack("!HHH", 15, 2 + 17, 15) + b"no rule allows it"
+    reason = struct.pack("!HHH", 15, 2 + 17, 18) + b"no rule allows it"
     assert answer[len(packet()) :] == b"\0" + struct.pack("!HHIH", 41, DNS_UDP_BYTES, 0, len(reason)) + reason
 
 

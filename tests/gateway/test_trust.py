@@ -119,12 +119,17 @@ def test_a_later_start_replaces_the_files_and_not_their_content(tmp_path: Path, 
 
 def test_a_host_bundle_that_changed_is_read_again(tmp_path: Path, authority: Authority) -> None:
     path = tmp_path / "host.pem"
+
+    def installed() -> bytes:
+        trust.install(os.fspath(tmp_path), authority, host_bundle=os.fspath(path), java=False)
+        return (tmp_path / "bundle.pem").read_bytes()
+
     path.write_bytes(b"first\n")
-    assert trust.bundle(os.fspath(path), authority).endswith(b"first\n")
+    assert installed().endswith(b"first\n")
     path.write_bytes(b"second\n")
-    assert trust.bundle(os.fspath(path), authority).endswith(b"second\n")
+    assert installed().endswith(b"second\n")
     path.unlink()
-    assert trust.bundle(os.fspath(path), authority) == authority.certificate_pem
+    assert installed() == authority.certificate_pem
 
 
 def test_a_directory_that_takes_no_file_is_told(tmp_path: Path, authority: Authority) -> None:
@@ -211,10 +216,14 @@ def test_keytool_lists_every_certificate(
     assert run(*argv[:-1], "changed", cwd=tmp_path).returncode != 0
 
 
+def java_store(certificates: list[bytes]) -> bytes:
+    return b"".join(trust._Store(certificates).parts(()))
+
+
 def test_keytool_gives_the_certificate_back(tmp_path: Path, authority: Authority) -> None:
     keytool = program("keytool")
     (label, own), *_ = from_pem(authority.certificate_pem)
-    (tmp_path / "store").write_bytes(trust.java_store([own]))
+    (tmp_path / "store").write_bytes(java_store([own]))
     argv = (keytool, "-exportcert", "-rfc", "-alias", "paddock-0", "-keystore", "store", "-storepass", "changeit")
     assert from_pem(run(*argv, cwd=tmp_path).stdout.encode()) == [(label, own)]
 
@@ -222,7 +231,7 @@ def test_keytool_gives_the_certificate_back(tmp_path: Path, authority: Authority
 def test_a_damaged_store_is_refused_by_java(tmp_path: Path, authority: Authority) -> None:
     """The digest over the whole is right, or the store above would not have been read either."""
     keytool = program("keytool")
-    data = bytearray(trust.java_store([from_pem(authority.certificate_pem)[0][1]]))
+    data = bytearray(java_store([from_pem(authority.certificate_pem)[0][1]]))
     data[40] ^= 1
     (tmp_path / "store").write_bytes(data)
     argv = (keytool, "-list", "-keystore", "store", "-storepass", "changeit")
@@ -241,7 +250,7 @@ def test_java_shows_the_refusal(installed: Path, url: str, tmp_path: Path) -> No
 
 
 def test_an_empty_store_is_a_store() -> None:
-    assert trust.java_store([])[:12].hex() == "feedfeed" + "00000002" + "00000000"
+    assert java_store([])[:12].hex() == "feedfeed" + "00000002" + "00000000"
 
 
 def test_a_bundle_of_other_things_makes_no_java_entries(tmp_path: Path, authority: Authority) -> None:

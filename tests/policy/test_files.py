@@ -89,7 +89,6 @@ def test_a_project_speaks_in_its_own_table() -> None:
     assert statement.default is Default.DENY
     assert statement.allow == ("a.com",)
     assert parse_project_toml("", "/w/paddock.toml") is None
-    assert parse_project_toml("[agent]\nname = 'x'", "p", tables=("agent", "network")) is None
 
 
 @pytest.mark.parametrize(

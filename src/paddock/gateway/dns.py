@@ -47,9 +47,6 @@ class Ede(enum.IntEnum):
     """Why, for those who read it (RFC 8914 §4)."""
 
     OTHER = 0
-    NOT_READY = 14
-    BLOCKED = 15
-    FILTERED = 17
     PROHIBITED = 18
     NOT_SUPPORTED = 21
     NETWORK_ERROR = 23
@@ -179,10 +176,6 @@ def refused(query: Query, ede: Ede = Ede.PROHIBITED, text: str = "", *, tcp: boo
 
 def servfail(query: Query, ede: Ede = Ede.NETWORK_ERROR, text: str = "", *, tcp: bool = False) -> bytes:
     return _respond(query, Rcode.SERVFAIL, ede=(ede, text), tcp=tcp)
-
-
-def formerr(query: Query, *, tcp: bool = False) -> bytes:
-    return _respond(query, Rcode.FORMERR, tcp=tcp)
 
 
 def _bad(reason: str, ident: int, flags: int, rcode: Rcode = Rcode.FORMERR) -> BadQuery:

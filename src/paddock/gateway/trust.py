@@ -38,16 +38,6 @@ def host_bundle_path() -> str | None:
     return next((path for path in HOST_BUNDLES if os.path.isfile(path)), None)
 
 
-def bundle(host_bundle_path: str | None, authority: Authority) -> bytes:
-    """The host's trusted certificates and the box's own."""
-    return authority.certificate_pem + _host(host_bundle_path).pem
-
-
-def java_store(certificates: Sequence[bytes]) -> bytes:
-    """A JKS file with these DER certificates as trusted entries, password `changeit`."""
-    return b"".join(_Store(certificates).parts(()))
-
-
 def install(directory: str, authority: Authority, *, host_bundle: str | None, java: bool) -> None:
     """Write what the box mounts, and the authority for the gateway, into `directory`, which exists."""
     host = _host(host_bundle)

@@ -49,10 +49,10 @@ def parse_policy_toml(text: str, path: str, kind: SourceKind = SourceKind.USER) 
     return reader.statement((), KEYS, Source(kind, path))
 
 
-def parse_project_toml(text: str, path: str, *, tables: tuple[str, ...] = (PROJECT_TABLE,)) -> Statement | None:
-    """The `[network]` of a paddock.toml, None without one; `tables` are all that such a file may have."""
+def parse_project_toml(text: str, path: str) -> Statement | None:
+    """The `[network]` of a paddock.toml, None without one; such a file has no other table."""
     reader = _Reader(text, path)
-    reader.only(tables, ())
+    reader.only((PROJECT_TABLE,), ())
     if PROJECT_TABLE not in reader.data:
         return None
     statement = reader.statement((PROJECT_TABLE,), PROJECT_KEYS, Source(SourceKind.PROJECT, path))

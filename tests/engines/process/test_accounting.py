@@ -243,7 +243,6 @@ def test_a_box_that_has_gone_is_left_out(start: Callable[[Callable[[Ready], None
     os.waitpid(pid, 0)
     alive = start(_idle)
     assert list(accounting.memory_of([pid, alive])) == [alive]
-    assert accounting.usage_of(pid) is None
     assert accounting.family(pid) == frozenset()
 
 
@@ -329,20 +328,6 @@ def test_what_a_box_wrote_counts_for_processes_that_have_ended_too(
     figures = accounting.written_of([idle, box])
     assert figures[idle] == 0
     assert 8 * MIB <= figures[box] < 9 * MIB
-
-
-def test_usage_counts_threads_as_the_kernels_limit_does(start: Callable[[Callable[[Ready], None]], int]) -> None:
-    def three_tasks(ready: Ready) -> None:
-        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-        if os.fork() == 0:
-            signal.pause()
-        ready()
-
-    usage = accounting.usage_of(start(three_tasks))
-    assert usage is not None
-    assert usage.pids == 3
-    assert usage.memory_bytes is not None
-    assert 0 < usage.memory_bytes < slack()
 
 
 @pytest.mark.parametrize("loop", [(10, 11), (10, 10)])

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.engines.process import box_cgroup, cgroup_tree
-from paddock.engines.process.accounting import BoxUsage
 from paddock.engines.process.box_cgroup import BoxCgroup, Controller, Group
 from paddock.errors import Unavailable
 from paddock.limits import MIB
@@ -48,38 +47,30 @@ def test_a_limit_is_written_as_its_version_wants_it(
     assert dict(box_cgroup._settings(version, name, value)) == settings
 
 
-def test_v2_figures_are_read(tmp_path: Path) -> None:
+def test_v2_kills_are_counted(tmp_path: Path) -> None:
     box = fake(
         tmp_path,
         2,
         "memory",
         "pids",
-        memory__current="900\n",
-        memory__stat="anon 1\ninactive_file 200\n",
         memory__events="low 0\noom 9\noom_kill 3\noom_group_kill 0\n",
-        pids__current="4\n",
     )
-    assert box.usage() == BoxUsage(memory_bytes=700, pids=4)
     assert box.events() == 3
 
 
-def test_v1_figures_are_read(tmp_path: Path) -> None:
+def test_v1_kills_are_counted(tmp_path: Path) -> None:
     box = fake(
         tmp_path,
         1,
         "memory",
-        memory__usage_in_bytes="900\n",
-        memory__stat="inactive_file 1\ntotal_inactive_file 200\n",
         memory__oom_control="oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
     )
-    assert box.usage() == BoxUsage(memory_bytes=700, pids=None)
     assert box.events() == 2
 
 
 def test_a_box_that_has_gone_reads_as_nothing_and_ends_without_complaint(tmp_path: Path) -> None:
     group = Group(version=1, path=tmp_path / "gone", controllers=("memory", "pids"))
     box = BoxCgroup(box_id=BOX, groups=(group,))
-    assert box.usage() == BoxUsage(memory_bytes=0, pids=0)
     assert box.events() == 0
     box.kill()
     box.remove()

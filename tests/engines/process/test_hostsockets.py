@@ -13,6 +13,7 @@ import pytest
 
 from paddock import fs
 from paddock.engines.process import hostsockets
+from paddock.engines.process.hostsockets import Bound
 from tests.support.scarcity import no_descriptors
 
 if TYPE_CHECKING:
@@ -64,15 +65,15 @@ def _table(place: Path, text: str) -> str:
 @pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET])
 def test_a_bound_socket_is_found_by_its_path(place: Path, opened: list[socket.socket], kind: int) -> None:
     _bind(opened, f"{place}/sub/agent.sock", kind)
-    assert hostsockets.beneath(os.fspath(place)) == [f"{place}/sub/agent.sock"]
-    assert hostsockets.beneath(os.fspath(place / "sub")) == [f"{place}/sub/agent.sock"]
+    assert Bound().beneath(os.fspath(place)) == [f"{place}/sub/agent.sock"]
+    assert Bound().beneath(os.fspath(place / "sub")) == [f"{place}/sub/agent.sock"]
 
 
 @pytest.mark.usefixtures("by_table")
 def test_a_socket_bound_through_a_link_is_found_where_it_is(place: Path, opened: list[socket.socket]) -> None:
     (place / "link").symlink_to("sub")
     _bind(opened, f"{place}/link/agent.sock")
-    assert hostsockets.beneath(os.fspath(place)) == [f"{place}/sub/agent.sock"]
+    assert Bound().beneath(os.fspath(place)) == [f"{place}/sub/agent.sock"]
 
 
 @pytest.mark.usefixtures("by_table")
@@ -81,15 +82,15 @@ def test_a_socket_elsewhere_is_not_named(place: Path, opened: list[socket.socket
     _bind(opened, f"{place}/subway/agent.sock")
     _bind(opened, f"\0{place}/sub/abstract")
     rows = _table(place, f"{ROW} {place}/subway/agent.sock\n{ROW} @{place}/sub/abstract\n")
-    assert hostsockets.beneath(os.fspath(place / "sub"), rows) == []
-    assert hostsockets.beneath(os.fspath(place / "subway"), rows) == [f"{place}/subway/agent.sock"]
+    assert Bound(rows).beneath(os.fspath(place / "sub")) == []
+    assert Bound(rows).beneath(os.fspath(place / "subway")) == [f"{place}/subway/agent.sock"]
 
 
 def test_what_took_a_sockets_place_is_left_alone(place: Path, opened: list[socket.socket]) -> None:
     _bind(opened, f"{place}/agent.sock")
     (place / "agent.sock").unlink()
     (place / "agent.sock").write_text("a file")
-    assert hostsockets.beneath(os.fspath(place)) == []
+    assert Bound().beneath(os.fspath(place)) == []
 
 
 @pytest.mark.usefixtures("by_table")
@@ -116,7 +117,7 @@ def test_a_table_that_leaves_doubt_makes_us_look_everywhere(
 ) -> None:
     _bind(opened, f"{place}/sub/agent.sock")
     table = os.fspath(place / "none") if rows is None else _table(place, rows)
-    assert hostsockets.beneath(os.fspath(place), table) == ([f"{place}/sub/agent.sock"] if looks else [])
+    assert Bound(table).beneath(os.fspath(place)) == ([f"{place}/sub/agent.sock"] if looks else [])
 
 
 def test_the_upper_part_of_a_directory_is_looked_through_whatever_the_table_says(
@@ -127,23 +128,23 @@ def test_the_upper_part_of_a_directory_is_looked_through_whatever_the_table_says
     for number in range(20):
         (place / f"sub/{number}").touch()
     empty = _table(place, "")
-    assert hostsockets.beneath(os.fspath(place), empty) == [f"{place}/sub/agent.sock"]
+    assert Bound(empty).beneath(os.fspath(place)) == [f"{place}/sub/agent.sock"]
     monkeypatch.setattr(hostsockets, "SOCKET_LOOK_ENTRIES", 1)
-    assert hostsockets.beneath(os.fspath(place), empty) == []
+    assert Bound(empty).beneath(os.fspath(place)) == []
 
 
 @pytest.mark.parametrize("raw", [b"a b \xff.sock", b"line\nbreak.sock", b"end\n", b"\x0b\x1c\xc2\x85.sock"])
 def test_names_with_blanks_and_strange_bytes_are_found(place: Path, opened: list[socket.socket], raw: bytes) -> None:
     name = os.fsdecode(raw)
     _bind(opened, f"{place}/{name}")
-    assert hostsockets.beneath(os.fspath(place)) == [f"{place}/{name}"]
+    assert Bound().beneath(os.fspath(place)) == [f"{place}/{name}"]
 
 
 def test_links_are_not_followed(place: Path, opened: list[socket.socket], monkeypatch: pytest.MonkeyPatch) -> None:
     (place / "sub/up").symlink_to("..")
     monkeypatch.chdir(place)
     _bind(opened, "here.sock")
-    assert hostsockets.beneath(os.fspath(place)) == [f"{place}/here.sock"]
+    assert Bound().beneath(os.fspath(place)) == [f"{place}/here.sock"]
 
 
 @pytest.mark.usefixtures("by_table")
@@ -157,7 +158,7 @@ def test_sockets_of_our_own_boxes_are_not_looked_at(place: Path, opened: list[so
 def test_a_socket_bound_below_a_descriptor_is_no_error(place: Path) -> None:
     """fs.bind_unix binds below /proc/self/fd, and the descriptor is gone when somebody looks."""
     with closing(fs.bind_unix(os.fspath(place), "init.sock")):
-        assert hostsockets.beneath(os.fspath(place)) == [f"{place}/init.sock"]
+        assert Bound().beneath(os.fspath(place)) == [f"{place}/init.sock"]
 
 
 def test_its_repr_counts(place: Path) -> None:
@@ -169,5 +170,5 @@ def test_without_descriptors_nothing_is_taken_for_harmless(place: Path) -> None:
     with closing(socket.socket(socket.AF_UNIX)) as listener:
         listener.bind(str(place / "sub/s"))
         with no_descriptors(), pytest.raises(OSError, match="Too many open files"):
-            hostsockets.beneath(str(place))
-        assert hostsockets.beneath(str(place)) == [str(place / "sub/s")]
+            Bound().beneath(str(place))
+        assert Bound().beneath(str(place)) == [str(place / "sub/s")]

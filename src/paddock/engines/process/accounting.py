@@ -34,14 +34,6 @@ _ROLLUP_SHARED: Final = (b"Pss_Shmem:",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoxUsage:
-    """What a box holds now; None where nothing counts it. Threads count as pids, as the kernel's limits count them."""
-
-    memory_bytes: int | None
-    pids: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Process:
     parent: int
     threads: int
@@ -54,15 +46,6 @@ def memory_of(
     """Bytes of memory per living init; a box gets the cheap figure only where that is no more than `within` allows."""
     members = _members(set(init_pids), _processes(proc_root), proc_root)
     return {init: _memory(own, within.get(init, -1), proc_root) for init, own in members.items()}
-
-
-def usage_of(init_pid: int, proc_root: str = "/proc") -> BoxUsage | None:
-    """Exact figures of one box, or None if its init is gone."""
-    members = _members({init_pid}, _processes(proc_root), proc_root).get(init_pid)
-    if members is None:
-        return None
-    threads = sum(process.threads for process in members.values())
-    return BoxUsage(memory_bytes=_memory(members, -1, proc_root), pids=threads)
 
 
 def family(pid: int, proc_root: str = "/proc") -> frozenset[int]:

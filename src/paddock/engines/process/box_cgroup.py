@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from paddock.engines.process.accounting import BoxUsage
 from paddock.engines.process.cgroup_tree import Version, pids_in, write
 from paddock.errors import Unavailable
 from paddock.model import BoxId
@@ -69,12 +68,6 @@ class BoxCgroup:
         """How many processes the kernel has killed because the box reached its memory limit."""
         names = {1: "memory.oom_control", 2: "memory.events"}
         return sum(_keyed(group.path / names[group.version], "oom_kill") for group in self._with("memory"))
-
-    def usage(self) -> BoxUsage:
-        """Memory without the file cache the kernel would give back first, and tasks."""
-        memory = [_memory(group) for group in self._with("memory")]
-        pids = [_number(group.path / "pids.current") for group in self._with("pids")]
-        return BoxUsage(memory_bytes=memory[0] if memory else None, pids=pids[0] if pids else None)
 
     def remove(self) -> None:
         """Remove the cgroups; waits a little for processes that are already dying."""
@@ -164,21 +157,6 @@ def _kill_members(cgroup: Path, pids: list[int]) -> None:
         for pid in held.keys() & set(pids_in(cgroup)):
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(held[pid], signal.SIGKILL)
-
-
-def _memory(group: Group) -> int:
-    if group.version == 1:
-        used, cache = _number(group.path / "memory.usage_in_bytes"), "total_inactive_file"
-    else:
-        used, cache = _number(group.path / "memory.current"), "inactive_file"
-    return max(0, used - _keyed(group.path / "memory.stat", cache))
-
-
-def _number(file: Path) -> int:
-    try:
-        return int(file.read_text(encoding="ascii"))
-    except (OSError, ValueError):
-        return 0
 
 
 def _keyed(file: Path, key: str) -> int:

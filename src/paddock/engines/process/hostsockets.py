@@ -77,11 +77,6 @@ class Bound:
         return known
 
 
-def beneath(directory: str, table: str = TABLE) -> list[str]:
-    """Paths of sockets at or below `directory` (already resolved)."""
-    return Bound(table).beneath(directory)
-
-
 def _is_socket(path: str) -> bool:
     try:
         return stat.S_ISSOCK(os.lstat(path).st_mode)

@@ -61,10 +61,6 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _locked = ctypes.PyDLL(None, use_errno=True)
 
 
-def supported() -> bool:
-    return _MACHINE in _NUMBERS
-
-
 def _check(result: int, what: str) -> int:
     if result < 0:
         number = ctypes.get_errno()
