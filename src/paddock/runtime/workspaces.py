@@ -271,4 +271,4 @@ def _shown(spec: BoxSpec) -> tuple[str, ...]:
 
 
 def _overlap(one: str, other: str) -> bool:
-    return one == other or one.startswith(f"{other.rstrip('/')}/") or other.startswith(f"{one.rstrip('/')}/")
+    return fs.is_beneath(one, other) or fs.is_beneath(other, one)
