@@ -38,12 +38,23 @@ def content(path: Path) -> dict[str, str]:
 def test_a_box_finds_what_is_generated_and_what_is_copied(tmp_path: Path, source: Path) -> None:
     found = content(prepare(tmp_path, source, uid=1234, gid=567, shell="/usr/bin/zsh"))
     assert sorted(found) == [
-        *("bash.bashrc", "bashrc", "group", "hostname", "hosts", "localtime", "machine-id", "nsswitch.conf", "passwd"),
-        *("profile", "resolv.conf", "services", "ssh/ssh_config", "ssl/certs/a.pem"),
+        *(
+            "bash.bashrc",
+            "bashrc",
+            "gitconfig",
+            "group",
+            "hostname",
+            "hosts",
+            "localtime",
+            "machine-id",
+            "nsswitch.conf",
+        ),
+        *("passwd", "profile", "resolv.conf", "services", "ssh/ssh_config", "ssl/certs/a.pem"),
     ]
     assert found["passwd"].splitlines()[0] == "agent:x:1234:567:agent:/home/agent:/usr/bin/zsh"
     assert found["group"].splitlines()[0] == "agent:x:567:"
     assert found["hostname"] == "box\n"
+    assert found["gitconfig"] == "", "a place to mount on"
     assert found["resolv.conf"] == "nameserver 198.18.0.1\noptions timeout:1 attempts:3\n"
     assert found["hosts"].splitlines()[-1] == "198.18.0.1 gateway.paddock host.docker.internal"
     assert "hosts: files dns" in found["nsswitch.conf"].splitlines()
@@ -180,6 +191,7 @@ def test_the_agent_is_the_first_answer_for_its_id(tmp_path: Path, source: Path) 
 def test_this_machine_gets_a_usable_one(tmp_path: Path) -> None:
     path = Path(etc.prepare(str(tmp_path), uid=1000, gid=1000, shell="/bin/sh"))
     assert (path / "passwd").is_file()
-    assert not any((path / name).exists() for name in ("shadow", "sudoers", "gitconfig", "npmrc", "ssl/private"))
+    assert not any((path / name).exists() for name in ("shadow", "sudoers", "npmrc", "ssl/private"))
+    assert (path / "gitconfig").read_text() == "", "the host's may name helpers and tokens"
     if os.path.exists("/etc/ld.so.cache"):
         assert (path / "ld.so.cache").read_bytes() == Path("/etc/ld.so.cache").read_bytes()

@@ -288,7 +288,9 @@ class Box:
         """
         reviewing = self._reviewing()
         try:
-            return in_thread(lambda: reviewing.apply(paths, accept=accept, confirm=confirm, merge=merge, dry_run=dry_run))
+            return in_thread(
+                lambda: reviewing.apply(paths, accept=accept, confirm=confirm, merge=merge, dry_run=dry_run)
+            )
         finally:
             if not dry_run:
                 self._touched("changes were applied")
