@@ -197,3 +197,16 @@ def test_objects_that_a_box_borrows_are_not_the_hosts(installation: Installation
     plain = make_repository(tmp_path / "plain")
     subprocess.run(["sh", "-c", script], cwd=plain, env=ENV, capture_output=True, check=True)
     assert subprocess.run(["git", "cat-file", "-e", oid], cwd=plain, env=ENV, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_hidden_file_that_is_committed_is_told(installation: Installation, mode: str) -> None:
+    """Git's history is in every box, and so is what it has of the file."""
+    work = make_repository(installation.workspace / "project")
+    (work / "private").write_text("nowhere else")
+    script = "cat file private dir/inner; git show HEAD:file"
+    masks = [word for path in ("file", "private", "dir") for word in ("--mask", path)]
+    done = installation.cli("run", *MODES[mode], *masks, "--", "sh", "-c", script, cwd=work)
+    told = [line for line in done.stderr.decode().splitlines() if "is hidden, but committed" in line]
+    assert [line.split()[1] for line in told] == ["file", "dir"]
+    assert done.stdout == b"one\n", "the mask holds, and history is as it is"

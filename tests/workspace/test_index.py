@@ -65,3 +65,10 @@ def test_no_bytes_lead_out_of_the_workspace(data: bytes, version: int, object_fo
     for path in index.gitlinks(head + entry, object_format):
         assert not path.startswith("/")
         assert not {"", ".", "..", ".git"} & set(path.split("/"))
+
+
+def test_a_name_is_found_among_the_files_and_directories(tmp_path: Path) -> None:
+    work = make_repository(tmp_path / "work")
+    data = (work / ".git/index").read_bytes()
+    assert [index.names(data, path) for path in ("file", "dir", "dir/inner")] == [True] * 3
+    assert [index.names(data, path) for path in ("fil", "inner", "ir", "e", "new")] == [False] * 5

@@ -14,10 +14,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
-from paddock import codec, fs
+from paddock import codec, fs, limits
 from paddock.errors import PaddockError, Unavailable, UserError
 from paddock.model import Mount, WorkspaceMode
-from paddock.workspace import clone, closed, gitdir, guarded, nested, repository
+from paddock.workspace import clone, closed, gitdir, guarded, index, nested, refs, repository
 from paddock.workspace import review as reviews
 
 if TYPE_CHECKING:
@@ -131,9 +131,9 @@ class Workspaces:
             case WorkspaceMode.REVIEW:
                 private = self._private(spec, directory, found)
                 _open_layers(spec, directory)
-                return Prepared(mounts=private.mounts, notes=(*private.notes, *_secrets(spec)))
+                return Prepared(mounts=private.mounts, notes=(*private.notes, *_secrets(spec, found)))
             case WorkspaceMode.CLONE:
-                return Prepared(mounts=self._clone(spec, directory, found))
+                return Prepared(mounts=self._clone(spec, directory, found), notes=_in_history(spec, found))
             case _:
                 assert_never(spec.mode)
 
@@ -165,7 +165,11 @@ class Workspaces:
             self._remember(spec.workspace, guards.placeholders)
         trusted = guarded.mounts(spec.workspace, guarded.existing(spec.workspace), spec.writable)
         mounts = tuple(dict.fromkeys((*private.mounts, *guards.mounts, *trusted)))
-        notes = (*private.notes, *_secrets(spec), *(() if before.found.complete else (_NOT_ALL,)))
+        notes = (
+            *private.notes,
+            *_secrets(spec, found),
+            *(() if before.found.complete else (_NOT_ALL,)),
+        )
         return Prepared(mounts=mounts, notes=notes, before=before)
 
     def _remember(self, workspace: str, paths: tuple[str, ...]) -> None:
@@ -221,14 +225,28 @@ def units(spec: BoxSpec, directory: str) -> tuple[Unit, ...]:
     return private.units if private else ()
 
 
-def _secrets(spec: BoxSpec) -> tuple[str, ...]:
-    seen = guarded.visible_secrets(spec.workspace, spec.masks)
-    if not seen:
+def _in_history(spec: BoxSpec, found: Repository) -> tuple[str, ...]:
+    """A mask hides a file; git's history, which a box can read, may have it all the same."""
+    if not spec.masks or found.kind is repository.Kind.NONE:
         return ()
+    with repository.opened(found.git_dir) as fd:
+        data = refs.read_bytes(fd, "index", limits.GIT_INDEX_BYTES)
+    known = [path for path in spec.masks if index.names(data, path)]
+    return tuple(
+        f"{path} is hidden, but committed: the box can read it in the history of the repository" for path in known
+    )
+
+
+def _secrets(spec: BoxSpec, found: Repository) -> tuple[str, ...]:
+    seen = guarded.visible_secrets(spec.workspace, spec.masks)
+    told = _in_history(spec, found)
+    if not seen:
+        return told
     shown = ", ".join(seen[:_SECRETS_SHOWN]) + (
         f" and {len(seen) - _SECRETS_SHOWN} more" if seen[_SECRETS_SHOWN:] else ""
     )
-    return (f"the box can read {shown}; to hide such files make it with {guarded.mask_words(seen[:_SECRETS_SHOWN])}",)
+    hint = f"to hide such files make it with {guarded.mask_words(seen[:_SECRETS_SHOWN])}"
+    return (f"the box can read {shown}; {hint}", *told)
 
 
 def _open_layers(spec: BoxSpec, directory: str) -> None:

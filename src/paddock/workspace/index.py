@@ -7,6 +7,7 @@ it finds there: these are the places a box must not be able to fill (gitformat-i
 from __future__ import annotations
 
 import os
+import re
 
 _HEADER_BYTES = 12
 _GITLINK = (0o160000).to_bytes(4, "big")
@@ -25,6 +26,16 @@ def gitlinks(data: bytes, object_format: str = "sha1") -> tuple[str, ...]:
     oid_bytes = _OID_BYTES[object_format]
     names = _compressed(data, oid_bytes) if version == 4 else _plain(data, oid_bytes)
     return tuple(dict.fromkeys(os.fsdecode(name) for name in names if _is_inside(name)))
+
+
+def names(data: bytes, path: str) -> bool:
+    """Whether an index has a file at or below `path`, as far as a look at its bytes tells; version 4 shortens names."""
+    for start in re.finditer(re.escape(os.fsencode(path)) + rb"(?:/|\0)", data):
+        end = data.find(b"\0", start.start())
+        flags = int.from_bytes(data[start.start() - 2 : start.start()], "big")
+        if min(end - start.start(), _NAME_MASK) == flags & _NAME_MASK:
+            return True
+    return False
 
 
 def _plain(data: bytes, oid_bytes: int) -> list[bytes]:
