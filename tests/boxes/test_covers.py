@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from paddock.model import ExecSpec, WorkspaceMode
+from paddock.model import ExecSpec, Mount, WorkspaceMode
 from tests.boxes.test_review import on, said
 from tests.support.installation import children, until
 from tests.workspace.scenes import git, make_repository
@@ -226,3 +226,16 @@ def test_a_mask_of_a_review_holds_at_every_moment(paddock: Paddock, project: Pat
         said(box, "touch end")
         assert command.finish().stdout == b""
     assert said(on(paddock, project), "cat .env") == "199\n"
+
+
+def test_a_part_that_was_opened_stays_open_and_a_read_only_mount_read_only(paddock: Paddock, project: Path) -> None:
+    (project / "data").mkdir()
+    mount = Mount(source=f"{project}/data", target=f"{project}/data", read_only=True)
+    box = on(paddock, project, LIVE, writable=(".vscode/tasks.json",), mounts=(mount,))
+    tries = "for f in .vscode/tasks.json .vscode/new data/new; do (echo x >> $f) 2>/dev/null && echo $f; done; true"
+    for _ in range(3):
+        assert said(box, tries) == ".vscode/tasks.json\n"
+        fill(project)
+        (project / "data").rename(project / "away")
+        (project / "data").mkdir()
+        shutil.rmtree(project / "away")

@@ -99,7 +99,8 @@ class Covers:
         watched = self._watched.get(box.row.id)
         if watched is None:
             return
-        if await asyncio.to_thread(watched.changed):
+        self._hear()  # what the kernel has told already counts, though nobody has read it yet
+        if not watched.is_due and await asyncio.to_thread(watched.changed):
             self._look(watched)
         await watched.settled.wait()
         if watched.problem:

@@ -190,8 +190,11 @@ class Covers:
 
 
 def _current(op: MountOp, placement: Placement) -> MountOp:
-    """A bind of the host's own files, which it may have replaced too; what is not there any more is at least closed."""
-    if op.op != "bind" or op.source.startswith(f"{placement.directory}/"):
+    """Files of the workspace that are bound in their own place may have been replaced too; what is gone is closed.
+
+    Sources elsewhere must be those that were approved.
+    """
+    if op.op != "bind" or not op.source.startswith(f"{placement.spec.workspace}/"):
         return op
     top = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

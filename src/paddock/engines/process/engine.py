@@ -155,7 +155,8 @@ class ProcessEngine:
         found = handle.find(placement, evidence) or handle.find(
             placement, init_socket.ask_identity(placement, kernel_uid)
         )
-        if found is not None and placement.spec.mode is WorkspaceMode.REVIEW:
+        # Now, and not when they are needed: who looks whether a box is abandoned counts its connections.
+        if found is not None and (placement.spec.mode is WorkspaceMode.REVIEW or self._covers.names(placement)):
             *found.overlays, found.namespace = init_socket.ask_handles(placement) or [-1]
         return found
 
