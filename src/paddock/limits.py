@@ -104,6 +104,7 @@ HISTORY_BYTES = 32 * MIB  # names of a layer that are told apart by when they we
 REVIEW_LINE_CHARS = 2000  # a longer line is shortened, and its file called minified
 REVIEW_SHOWN_BYTES = 16 * MIB  # text of one diff over all files; the rest is summarised
 REVIEW_RENAME_BYTES = 256 * MIB  # content that is read to tell a rename from a deletion beside an addition
+REVIEW_PINS_MAX = 50_000  # applied files that are known between two epochs; of older ones it is not known any more
 REVIEW_UNDO_MAX = 16  # applies that can be undone; older copies are dropped
 
 # -- daemon ------------------------------------------------------------------------------------------------------------

@@ -1,11 +1,12 @@
 """Review mode in one object: what a box changed, what of it may come home, and bringing it there.
 
 The runtime calls `opened` right before it mounts the overlay, each time, and remounts whenever a call here answers that
-the box is stale. All else is for `paddock diff`, `apply` and `discard`.
+the box is stale; whoever applied calls `look_back` after that. All else is for `paddock diff`, `apply` and `discard`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from paddock.errors import UserError
 from paddock.fs import FileLock, is_missing, make_private_dir, open_beneath, write_atomic
 from paddock.limits import REVIEW_TEXT_BYTES
-from paddock.workspace import changes, obeyed, recovery, state
+from paddock.workspace import aftermath, changes, obeyed, recovery, state
 from paddock.workspace.apply import Execution
 from paddock.workspace.danger import Danger, Examiner, classify
 from paddock.workspace.entries import Entry, look_closely, read_file
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from paddock.workspace.changes import Change, Changes
+    from paddock.workspace.state import Epoch
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -80,7 +82,24 @@ class Review:
     def opened(self) -> None:
         """The overlay is about to be mounted: from now on a change of the workspace is a conflict."""
         with self._lock():
+            self._look_back(is_last=True)
             state.begin(self._state, self._upper, self._base)
+
+    def moment(self) -> Epoch:
+        """To be taken before a box that runs looks again, for `seen_again`."""
+        return state.now(self._base)
+
+    def seen_again(self, at: Epoch) -> None:
+        """No process was in the box after it looked again: what comes now starts from what was there at that moment."""
+        with self._lock():
+            state.begin(self._state, self._upper, self._base, at)
+
+    def look_back(self) -> tuple[Done, ...]:
+        """What processes of the box wrote to files that had just come home. The box is stale if there is any."""
+        if not self._runs.open():
+            return ()
+        with self._lock():
+            return self._look_back()
 
     def changes(self) -> Changes:
         return changes.read(self._upper, self._base)
@@ -187,7 +206,9 @@ class Review:
     def discard(self, paths: Collection[str] = ("",)) -> None:
         """Drop what the box changed at and below these paths. The box is stale afterwards."""
         with self._lock():
-            Upper(self._upper, self._base).discard(path.strip("/") for path in paths)
+            places = [path.strip("/") for path in paths]
+            Upper(self._upper, self._base).discard(places)
+            state.forget(self._state, places)
 
     # -- internals -------------------------------------------------------------------------------------------------
 
@@ -217,12 +238,20 @@ class Review:
             results.append(Result(run=run.number, done=outcome.done, interrupted=True))
         return tuple(results)
 
+    def _look_back(self, *, is_last: bool = False) -> tuple[Done, ...]:
+        found: list[Done] = []
+        for run in self._runs.open():
+            outcome = run.outcome()
+            if outcome is not None:
+                with _aside(run) as aside:
+                    found += aftermath.look(run, _homes(run, outcome), Upper(self._upper, self._base), aside)
+            if is_last:
+                run.close()
+        return tuple(found)
+
     def _settle(self, run: Run, outcome: Outcome) -> None:
-        aside = _aside(run)
-        try:
+        with _aside(run) as aside:
             Upper(self._upper, self._base).drop(_homes(run, outcome), aside)
-        finally:
-            os.close(aside)
         self._pin(run, outcome)
         run.settle()
         state.await_tick()
@@ -243,12 +272,9 @@ class Review:
         back = {done.path for done in outcome.done if not done.error}
         first = last.outcome()
         assert first is not None
-        aside = _aside(last)
-        try:
+        with _aside(last) as aside:
             homes = [home for home in _homes(last, first) if home.path in back]
             Upper(self._upper, self._base).restore(homes, aside)
-        finally:
-            os.close(aside)
         state.pin(self._state, {path: look_closely(self._base, path) for path in back})
         if back:
             last.spend()
@@ -288,10 +314,15 @@ def _above(path: str) -> list[str]:
     return ["/".join(parts[:count]) for count in range(1, len(parts))]
 
 
-def _aside(run: Run) -> int:
-    place = os.path.join(run.directory, "upper")
-    make_private_dir(place)
-    return os.open(place, _DIRECTORY)
+@contextlib.contextmanager
+def _aside(run: Run) -> Iterator[int]:
+    """The directory for what is taken out of the upper."""
+    make_private_dir(run.aside)
+    fd = os.open(run.aside, _DIRECTORY)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def _homes(run: Run, outcome: Outcome) -> list[Home]:

@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 
 from paddock.errors import UserError
 from paddock.fs import remove_tree, rename_new
+from paddock.fs.lease import is_in_use
 from paddock.workspace import overlay
-from paddock.workspace.entries import Entry, Seen, look, open_directory, seen
+from paddock.workspace.entries import Entry, Seen, look, open_directory, open_file, seen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +43,11 @@ class Upper:
         self._base = base
 
     def drop(self, homes: Iterable[Home], aside: int) -> None:
-        """Put what the workspace has by now into the directory `aside`; what the box changed again since stays."""
+        """Put what the workspace has by now into the directory `aside`.
+
+        What the box changed again since stays, and so does what one of its processes has open: it would go on in a
+        file that nobody looks at.
+        """
         homes = sorted(homes, key=lambda home: -home.path.count("/"))
         directories = {home.path for home in homes if home.origin.entry is Entry.DIR}
         places = _outer_first({place for home in homes for place in _above(home.path)} | directories)
@@ -80,6 +85,10 @@ class Upper:
                     with contextlib.suppress(FileExistsError, FileNotFoundError):
                         rename_new(aside, home.name, at, name)
 
+    def holds(self, home: Home) -> bool:
+        """Whether the entry that came home is still there, as it was."""
+        return home.origin.entry is not Entry.NOTHING and _is_same(look(self._upper, home.path), home.origin)
+
     def discard(self, paths: Iterable[str]) -> None:
         """Undo what the box did at and below these paths; "" stands for all of it."""
         for path in _outer_first(set(paths)):
@@ -110,7 +119,7 @@ class Upper:
             if overlay.is_whiteout(at, name, status):
                 if look(self._base, home.path).entry is Entry.NOTHING:
                     os.unlink(name, dir_fd=at)
-            elif not stat.S_ISDIR(status.st_mode):
+            elif not stat.S_ISDIR(status.st_mode) and not _is_in_use(at, name):
                 try:
                     rename_new(at, name, aside, home.name)
                 except FileExistsError:
@@ -252,6 +261,17 @@ def _opened(root: int, path: str) -> Iterator[int]:
     finally:
         if is_closed:
             os.fchmod(fd, mode)
+        os.close(fd)
+
+
+def _is_in_use(at: int, name: str) -> bool:
+    try:
+        fd = open_file(at, name)
+    except OSError:
+        return False  # a link, or closed to its owner: nobody opens it
+    try:
+        return is_in_use(fd)
+    finally:
         os.close(fd)
 
 
