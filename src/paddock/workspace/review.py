@@ -1,7 +1,7 @@
 """Review mode in one object: what a box changed, what of it may come home, and bringing it there.
 
 The runtime calls `opened` right before it mounts the overlay, each time, and remounts whenever a call here answers that
-the box is stale; whoever applied calls `look_back` after that. All else is for `paddock diff`, `apply` and `discard`.
+the box is stale. All else is for `paddock diff`, `apply` and `discard`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from paddock.errors import UserError
 from paddock.fs import FileLock, is_missing, make_private_dir, open_beneath, write_atomic
 from paddock.limits import REVIEW_TEXT_BYTES
-from paddock.workspace import aftermath, changes, obeyed, recovery, state
+from paddock.workspace import changes, obeyed, recovery, state
+from paddock.workspace.aftermath import Aftermath
 from paddock.workspace.apply import Execution
 from paddock.workspace.danger import Danger, Examiner, classify
 from paddock.workspace.entries import Entry, look_closely, read_file
@@ -26,7 +27,7 @@ from paddock.workspace.upper import Home, Upper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from typing import Self
 
     from paddock.workspace.changes import Change, Changes
@@ -41,6 +42,7 @@ class Result:
 
     run: int
     done: tuple[Done, ...] = ()
+    rewritten: tuple[Done, ...] = ()  # came home, and a command of the box wrote to it in that moment
     interrupted: bool = False  # told about a run that ended in the middle, found by a later one
 
     @property
@@ -52,10 +54,15 @@ class Result:
         return any(not done.error for done in self.done)
 
 
-class Review:
-    """A context manager: `with Review(base, upper, state_dir) as review`."""
+def _nobody() -> None:
+    """A box that does not run has nothing to look at again."""
 
-    def __init__(self, base: str, upper: str, state_dir: str) -> None:
+
+class Review:
+    """A context manager: `with Review(base, upper, state_dir) as review`. `refresh` has a box that runs remounted."""
+
+    def __init__(self, base: str, upper: str, state_dir: str, refresh: Callable[[], None] = _nobody) -> None:
+        self._refresh = refresh
         self._paths = (base, upper)
         self._state = state_dir
         self._runs = Runs(os.path.join(state_dir, "runs"))
@@ -153,9 +160,9 @@ class Review:
             run = self._runs.begin(plan.operations)
             with Execution(run, self._base, self._upper) as execution:
                 outcome = execution.execute()
-            self._settle(run, outcome)
+            rewritten = self._settle(run, outcome)
             self._runs.prune()
-        return Result(run=run.number, done=outcome.done)
+        return Result(run=run.number, done=outcome.done, rewritten=rewritten)
 
     def merged(self, path: str, ancestor: bytes) -> bytes | None:
         """A file with what both the host and the box did to `ancestor`; None if they touched the same lines."""
@@ -181,8 +188,8 @@ class Review:
             run = self._runs.begin((operation,))
             write_atomic(os.path.join(run.directory, "merged"), content)
             outcome = self._execute(run, run.directory)
-            self._settle(run, outcome)
-        return Result(run=run.number, done=outcome.done)
+            rewritten = self._settle(run, outcome)
+        return Result(run=run.number, done=outcome.done, rewritten=rewritten)
 
     def recover(self) -> tuple[Result, ...]:
         """Finish the record of runs that ended in the middle, and say how each of their files was left."""
@@ -243,18 +250,25 @@ class Review:
         for run in self._runs.open():
             outcome = run.outcome()
             if outcome is not None:
-                with _aside(run) as aside:
-                    found += aftermath.look(run, _homes(run, outcome), Upper(self._upper, self._base), aside)
+                with self._aftermath(run) as aftermath:
+                    aftermath.look(_homes(run, outcome))
+                found += aftermath.found
             if is_last:
                 run.close()
         return tuple(found)
 
-    def _settle(self, run: Run, outcome: Outcome) -> None:
+    @contextlib.contextmanager
+    def _aftermath(self, run: Run) -> Iterator[Aftermath]:
         with _aside(run) as aside:
-            Upper(self._upper, self._base).drop(_homes(run, outcome), aside)
+            yield Aftermath(run, Upper(self._upper, self._base), aside, self._refresh)
+
+    def _settle(self, run: Run, outcome: Outcome) -> tuple[Done, ...]:
+        with self._aftermath(run) as aftermath:
+            aftermath.drop(_homes(run, outcome))
         self._pin(run, outcome)
         run.settle()
         state.await_tick()
+        return tuple(aftermath.found)
 
     def _pin(self, run: Run, outcome: Outcome) -> None:
         """What came home is what the box has: when it goes on from there, that is no conflict."""
@@ -275,19 +289,20 @@ class Review:
         with _aside(last) as aside:
             homes = [home for home in _homes(last, first) if home.path in back]
             Upper(self._upper, self._base).restore(homes, aside)
+        self._refresh()
         state.pin(self._state, {path: look_closely(self._base, path) for path in back})
         if back:
             last.spend()
         run.settle()
 
 
-def at(workspace: str, directory: str) -> Review:
+def at(workspace: str, directory: str, refresh: Callable[[], None] = _nobody) -> Review:
     """The review of a box whose files lie in `directory`; its layers are where the engine mounts them from."""
     upper = f"{directory}/review/upper"
     if is_missing(upper):
         os.makedirs(upper, 0o700)
         os.chmod(upper, os.stat(workspace).st_mode & 0o777)
-    return Review(workspace, upper, f"{directory}/review/state")
+    return Review(workspace, upper, f"{directory}/review/state", refresh)
 
 
 def _open_workspace(path: str) -> int:

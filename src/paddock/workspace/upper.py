@@ -21,8 +21,9 @@ from paddock.workspace.entries import Entry, Seen, look, open_directory, open_fi
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+_BATCH = 128  # entries that are out of their place before the box is told to look again
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
 
 
@@ -42,8 +43,8 @@ class Upper:
         self._upper = upper
         self._base = base
 
-    def drop(self, homes: Iterable[Home], aside: int) -> None:
-        """Put what the workspace has by now into the directory `aside`.
+    def drop(self, homes: Iterable[Home], aside: int, dropped: Callable[[list[Home]], object] = id) -> None:
+        """Put what the workspace has by now into the directory `aside`, and tell `dropped` of it, some at a time.
 
         What the box changed again since stays, and so does what one of its processes has open: it would go on in a
         file that nobody looks at.
@@ -58,10 +59,13 @@ class Upper:
                     self._show_through(place)
             except OSError:
                 closed.add(place)  # what is in it stays: below an opaque directory the box would see nothing instead
-        for home in homes:
-            with contextlib.suppress(OSError):  # it stays, and is the same as the host's
-                if closed.isdisjoint((home.path, *_above(home.path))):
-                    self._drop(home, aside)
+        for start in range(0, len(homes), _BATCH):
+            batch = homes[start : start + _BATCH]
+            for home in batch:
+                with contextlib.suppress(OSError):  # it stays, and is the same as the host's
+                    if closed.isdisjoint((home.path, *_above(home.path))):
+                        self._drop(home, aside)
+            dropped(batch)
         for place in reversed(places):
             with contextlib.suppress(OSError):
                 self._prune(place)
