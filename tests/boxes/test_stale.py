@@ -101,6 +101,7 @@ def test_what_a_running_command_may_have_read_before_stays_a_conflict(
         said(box, "echo new >> src/deep/two")
         assert conflicts(box) == {"src/deep/one", "src/deep/two"}, "somebody is there who knew the old ones"
         session.write(b"go\n")
+        assert list(output) == [], "it ended"
     box.discard(["src/deep/two"])
     said(box, "echo new >> src/deep/two")
     assert conflicts(box) == {"src/deep/one"}, "whoever knew them is gone"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _SETTLED_S = 0.3  # a box that has just started has better things to do than to wait for our walk
-_PATIENCE_S = 0.1  # for which a command waits for that walk
+_PATIENCE_S = 0.5  # for which a command waits for that walk: some 100,000 files
 _NOT_ENTERED = frozenset({".git"})  # the box has its own
 
 
