@@ -237,6 +237,9 @@ def test_there_are_never_more_pins_than_the_bound(
         state.pin(os.fspath(world.state), {path: look(fds[1], path)})
     assert pins(world) == {"src/a.py", "notes.txt"}
     assert doubt(world, fds, "top"), "what is not known any more is in doubt"
+    monkeypatch.setattr(state, "HISTORY_BYTES", len("notes.txt") + 1)
+    state.pin(os.fspath(world.state), {"notes.txt": look(fds[1], "notes.txt")})
+    assert pins(world) == {"notes.txt"}, "by their length too"
 
 
 def test_no_pin_is_kept_of_what_is_never_in_doubt(world: World, fds: tuple[int, int]) -> None:

@@ -159,8 +159,15 @@ def pin(directory: str, known: dict[str, Seen]) -> None:
     before = load(directory)
     stamps = {path: _stamp(entry) for path, entry in known.items() if entry.entry in {Entry.FILE, Entry.SYMLINK}}
     older = [(path, stamp) for path, stamp in before.pinned.items() if path not in stamps]
-    newest = [*older, *stamps.items()][-REVIEW_PINS_MAX:]  # without its pin a file is in doubt, no more
-    _save(directory, replace(before, pinned=dict(newest)))
+    newest: dict[str, str] = {}
+    left_bytes = HISTORY_BYTES
+    for path, stamp in reversed([*older, *stamps.items()][-REVIEW_PINS_MAX:]):
+        left_bytes -= len(path)
+        if left_bytes < 0:
+            break
+        newest[path] = stamp
+    # Without its pin a file is in doubt, no more.
+    _save(directory, replace(before, pinned=dict(reversed(newest.items()))))
 
 
 def _save(directory: str, history: History) -> None:
