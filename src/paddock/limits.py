@@ -103,6 +103,8 @@ HISTORY_BYTES = 32 * MIB  # names of a layer that are told apart by when they we
 REVIEW_LINE_CHARS = 2000  # a longer line is shortened, and its file called minified
 REVIEW_SHOWN_BYTES = 16 * MIB  # text of one diff over all files; the rest is summarised
 REVIEW_RENAME_BYTES = 256 * MIB  # content that is read to tell a rename from a deletion beside an addition
+REVIEW_PINS_MAX = 50_000  # applied files that are known between two epochs; of older ones it is not known any more
+REVIEW_WATCHES_MAX = 16_384  # directories watched for boxes in review; each costs the kernel about 1 KiB
 REVIEW_UNDO_MAX = 16  # applies that can be undone; older copies are dropped
 
 # -- daemon ------------------------------------------------------------------------------------------------------------
@@ -183,6 +185,7 @@ NESTED_ENTRIES = 500_000  # how much of a workspace is walked for repositories i
 NESTED_CHARS = 32 * MIB  # of paths yet to be walked: directories side by side at a depth of a megabyte fill memory
 NESTED_S = 5.0
 NESTED_MAX = 256  # found, reported or closed; each is a mount in the box
+FOREIGN_LOOK_ENTRIES = 500  # and for files that a review cannot change; the rest is looked at after the start
 SECRET_LOOK_ENTRIES = 2_000  # how much of a workspace is looked at for passwords and keys: some 3 ms of a start
 COVERED_DIRECTORIES_MAX = 4096  # watched for names that are covered in live boxes; the rest is looked at every second
 COVERS_AT_ONCE_MAX = 4  # boxes in which names are covered again, a process each

@@ -13,6 +13,7 @@ import pytest
 
 from paddock.errors import UserError
 from paddock.model import ExecSpec, View, WorkspaceMode
+from paddock.workspace import state
 from tests.boxes.test_review import seen
 from tests.support.installation import until
 from tests.support.terminal import Person
@@ -200,6 +201,32 @@ def test_ten_boxes_apply_their_own_changes_and_nothing_is_lost(paddock: Paddock,
     for number, box in enumerate(boxes[1:], 1):
         assert said(box, "cat shared").endswith(f"\n{number}\n"), "what did not come home is still in its box"
         assert said(box, "ls own-* | wc -l") == "10\n", "and it sees what the others brought home"
+
+
+def test_ten_boxes_that_apply_at_the_same_moment_lose_nothing(
+    installation: Installation, paddock: Paddock, project: Path
+) -> None:
+    """Ten processes on one checkout: of what all changed one comes home, whoever it is, and nine are told."""
+    boxes = [reviewing(paddock, project, f"box-{number}") for number in range(10)]
+    (project / "gone").mkdir()
+    (project / "gone/file").write_text("in all their ways\n")
+    state.await_tick()
+    for number, box in enumerate(boxes):
+        said(box, f"mkdir own-{number}; echo {number} > own-{number}/file; echo {number} >> shared; rm -r gone")
+    applies = [installation.spawn("apply", "--all", box.name) for box in boxes]
+    ended = [(process.communicate(timeout=60), process.returncode) for process in applies]
+    told = [(out.decode() + err.decode(), code) for (out, err), code in ended]
+    winners = [number for number, (text, _) in enumerate(told) if "applied shared\n" in text]
+    assert len(winners) == 1, told
+    assert (project / "shared").read_text() == f"content of shared\n{winners[0]}\n"
+    assert not (project / "gone").exists()
+    for number, (text, code) in enumerate(told):
+        assert (project / f"own-{number}/file").read_text() == f"{number}\n"
+        assert f"applied own-{number}/file\n" in text
+        if number != winners[0]:
+            assert (code, "conflict: shared: " in text) == (1, True), text
+            assert said(boxes[number], "cat shared") == f"content of shared\n{number}\n", "it is still in its box"
+    assert not list(project.rglob(".paddock*"))
 
 
 def test_a_box_says_that_its_workspace_changed_before_its_next_command(

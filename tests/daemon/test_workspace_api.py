@@ -56,6 +56,6 @@ def test_a_box_that_was_touched_while_it_does_not_run_has_nothing_to_look_at_aga
         async with running(tmp_path) as runtime:
             box = await runtime.create(request(workspace, name="mine"))
             await api.call(runtime, "touched", {"box": "mine", "why": "x"})
-            assert box.stale == ""
+            assert box.sight.take() == ""
 
     asyncio.run(run())

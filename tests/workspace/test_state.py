@@ -168,10 +168,9 @@ def test_more_than_can_be_told_apart_belongs_to_the_first_mount(
     begin(world, fds)
     state.await_tick()
     write(os.fspath(world.base / "top"), "by the host\n")
-    deep = world.upper
-    for _ in range(30):
-        deep /= "d" * 100
-    deep.mkdir(parents=True)
+    deep = "/".join(["d" * 100] * 30)
+    for tree in (world.base, world.upper):
+        (tree / deep).mkdir(parents=True)
     state.await_tick()
     begin(world, fds)
     assert doubt(world, fds, "top") == "", "the box sees it as it is now"
@@ -181,3 +180,124 @@ def test_more_than_can_be_told_apart_belongs_to_the_first_mount(
     begin(world, fds)
     assert state.load(os.fspath(world.state)).held == {}
     assert doubt(world, fds, "top") == "it changed on the host since the box was opened", "doubt, never a wrong answer"
+
+
+# -- how long what is known is kept ------------------------------------------------------------------------------------
+
+
+def writing(text: str, *paths: str) -> Callable[[], None]:
+    def act() -> None:
+        for path in paths:
+            write(path, text)
+
+    return act
+
+
+def pins(world: World) -> set[str]:
+    return set(state.load(os.fspath(world.state)).pinned)
+
+
+def test_pins_go_with_the_epoch_that_needed_them(world: World, fds: tuple[int, int]) -> None:
+    """Each apply adds some, so without this a box's record would grow for as long as it lives."""
+    begin(world, fds)
+    for number in range(10):
+        for path in ("top", "notes.txt", "src/a.py"):
+            (world.base / path).write_text(str(number), "utf-8")
+            state.pin(os.fspath(world.state), {path: look(fds[1], path)})
+        assert pins(world) == {"top", "notes.txt", "src/a.py"}
+        world.box(lambda: write("top", "goes on from what was applied"))
+        state.await_tick()
+        begin(world, fds)
+        assert pins(world) == {"top"}, "the box's next change of it started from there"
+        assert doubt(world, fds, "top") == ""
+    os.unlink(world.upper / "top")
+    begin(world, fds)
+    assert pins(world) == set()
+    assert doubt(world, fds, "top") == "", "it lies before the epoch by now"
+
+
+def test_a_pin_that_the_host_overtook_is_dropped(world: World, fds: tuple[int, int]) -> None:
+    begin(world, fds)
+    world.box(lambda: write("top", "box"))
+    state.pin(os.fspath(world.state), {"top": look(fds[1], "top")})
+    (world.base / "top").write_text("by the host", "utf-8")
+    state.await_tick()
+    begin(world, fds)
+    assert pins(world) == set()
+    assert doubt(world, fds, "top")
+
+
+def test_there_are_never_more_pins_than_the_bound(
+    world: World, fds: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "REVIEW_PINS_MAX", 2)
+    begin(world, fds)
+    for path in ("top", "notes.txt", "src/a.py", "notes.txt"):
+        (world.base / path).write_text("new", "utf-8")
+        state.pin(os.fspath(world.state), {path: look(fds[1], path)})
+    assert pins(world) == {"src/a.py", "notes.txt"}
+    assert doubt(world, fds, "top"), "what is not known any more is in doubt"
+    monkeypatch.setattr(state, "HISTORY_BYTES", len("notes.txt") + 1)
+    state.pin(os.fspath(world.state), {"notes.txt": look(fds[1], "notes.txt")})
+    assert pins(world) == {"notes.txt"}, "by their length too"
+
+
+def test_no_pin_is_kept_of_what_is_never_in_doubt(world: World, fds: tuple[int, int]) -> None:
+    state.pin(os.fspath(world.state), {"gone": NOTHING, "src": look(fds[1], "src"), "top": look(fds[1], "top")})
+    assert pins(world) == {"top"}
+
+
+# -- epochs of a box that runs -----------------------------------------------------------------------------------------
+
+
+def test_what_the_box_changes_after_it_looked_again_starts_from_the_hosts_edit(
+    world: World, fds: tuple[int, int]
+) -> None:
+    begin(world, fds)
+    world.box(lambda: write("src/b.py", "before"))
+    for path in ("src/a.py", "src/b.py"):
+        (world.base / path).write_text("by the host", "utf-8")
+    state.await_tick()
+    state.begin(os.fspath(world.state), *fds, state.now(fds[1]))
+    world.box(writing("after", "src/a.py", "src/b.py"))
+    assert doubt(world, fds, "src/a.py") == ""
+    assert doubt(world, fds, "src/b.py"), "it was changed before the box could know"
+
+
+def test_an_edit_between_the_moment_and_the_record_is_in_doubt(world: World, fds: tuple[int, int]) -> None:
+    begin(world, fds)
+    moment = state.now(fds[1])
+    (world.base / "top").write_text("by the host", "utf-8")
+    state.await_tick()
+    state.begin(os.fspath(world.state), *fds, moment)
+    assert doubt(world, fds, "top")
+
+
+def test_what_lies_in_a_directory_of_the_box_is_as_old_as_that(world: World, fds: tuple[int, int]) -> None:
+    """One entry stands for all that is in it; also when the host has a directory of that name later."""
+    begin(world, fds)
+    world.box(writing("box", *(f"made/{number}" for number in range(100))))
+    begin(world, fds)
+    assert set(state.load(os.fspath(world.state)).held) == {"made"}
+    (world.base / "made").mkdir()
+    (world.base / "made/7").write_text("by the host", "utf-8")
+    state.await_tick()
+    remove_tree(os.fspath(world.upper / "made/8"))
+    for _ in range(3):
+        begin(world, fds)
+        assert doubt(world, fds, "made/7")
+
+
+def test_what_was_discarded_is_of_the_last_epoch_when_it_is_made_again(world: World, fds: tuple[int, int]) -> None:
+    begin(world, fds)
+    world.box(writing("box", "top", "src/a.py", "src/b.py"))
+    for path in ("top", "src/a.py", "src/b.py"):
+        (world.base / path).write_text("by the host", "utf-8")
+    state.await_tick()
+    begin(world, fds)
+    state.forget(os.fspath(world.state), ["src/a.py"])
+    assert [bool(doubt(world, fds, path)) for path in ("top", "src/a.py", "src/b.py")] == [True, False, True]
+    state.forget(os.fspath(world.state), ["src"])
+    assert [bool(doubt(world, fds, path)) for path in ("top", "src/a.py", "src/b.py")] == [True, False, False]
+    state.forget(os.fspath(world.state), [""])
+    assert not doubt(world, fds, "top")

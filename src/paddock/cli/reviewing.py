@@ -163,6 +163,8 @@ def _tell(done: Applied, *, dry_run: bool) -> None:
         _tell_result(done.result, "applied")
     for merged in done.merged:
         _tell_result(merged, "merged")
+    for late in done.rewritten:
+        warn(f"written again: {late.path}: {late.error}")
     _tell_withheld(done.plan)
 
 

@@ -6,29 +6,33 @@ pays for looking at it; and a plan that was shown is carried out by those who sh
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from paddock import limits
-from paddock.errors import UserError
-from paddock.model import BoxInfo, WorkspaceMode
+from paddock.client.transport import Transport
+from paddock.errors import PaddockError, UserError
+from paddock.model import BoxInfo, BoxState, WorkspaceMode
 from paddock.workspace import git, gitdir, repository, review
 from paddock.workspace.plan import Plan, Why
 from paddock.workspace.review import Result
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
     from paddock.paths import Paths
     from paddock.workspace.gitdir import Unit
     from paddock.workspace.plan import Withheld
     from paddock.workspace.review import Review
+    from paddock.workspace.runs import Done
     from paddock.workspace.textdiff import FileDiff
 
     Accept = Collection[str] | Callable[[Plan, Withheld], bool]
     Confirm = Callable[[Plan], bool]
 
 _EVERYTHING = ("",)
+_PLACES_MAX, _PLACE_CHARS_MAX = 256, 256  # that are named to other boxes
 _HINTS = {
     WorkspaceMode.LIVE: "its changes are in the workspace already; `paddock run --review` makes a box that asks first",
     WorkspaceMode.CLONE: "its commits come home with `paddock git BOX fetch`",
@@ -45,9 +49,24 @@ class Applied:
     merged: tuple[Result, ...] = ()  # of conflicts in which both sides' changes fit together
 
     @property
+    def rewritten(self) -> tuple[Done, ...]:
+        """What commands of the box wrote to what was applied, in that moment."""
+        return tuple(
+            late for result in (*self.recovered, self.result, *self.merged) if result for late in result.rewritten
+        )
+
+    @property
     def is_whole(self) -> bool:
         results = (self.result, *self.merged) if self.result else self.merged
         return not self.plan.withheld and not any(done.error for result in results for done in result.done)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touched:
+    """Places of the workspace that are not as they were: those known, and whether there are others."""
+
+    places: tuple[str, ...] = ()
+    more: bool = False
 
 
 class Reviewing:
@@ -60,17 +79,35 @@ class Reviewing:
                 hint=_HINTS[info.mode],
                 code="not-review",
             )
+        self.nowhere = Touched()
+        self.everywhere = Touched(more=True)  # who was interrupted does not know what he did
         self._workspace = info.workspace
+        self._box = info.id
+        self._is_running = info.state is BoxState.RUNNING
+        self._transport = Transport(paths)  # of our own: the caller's may belong to an event loop
         self._directory = f"{paths.boxes}/{info.id}"
 
     def __repr__(self) -> str:
         return f"<Reviewing {self._directory} over {self._workspace}>"
 
-    def _open(self) -> Review:
-        return review.at(self._workspace, self._directory)
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[Review]:
+        try:
+            with review.at(self._workspace, self._directory, self._refresh) as opened:
+                yield opened
+        finally:
+            self._transport.close()
+
+    def _refresh(self) -> None:
+        """Have the box look again, at once. A box that is started meanwhile waits for us; one whose daemon is gone
+        does not look again before the next one runs, and what it writes until then is found later."""
+        if self._is_running:
+            with contextlib.suppress(PaddockError):
+                self._transport.call("touched", {"box": self._box, "why": ""})
 
     def diff(self, paths: Collection[str] = (), *, with_lines: bool = True) -> list[FileDiff]:
         with self._open() as opened:
+            opened.look_back()
             return list(opened.diff(tuple(paths) or _EVERYTHING, with_lines=with_lines))
 
     def apply(
@@ -89,6 +126,7 @@ class Reviewing:
         """
         with self._open() as opened:
             recovered = () if dry_run else opened.recover()
+            opened.look_back()
             proposed = opened.propose(tuple(paths) or _EVERYTHING)
             if confirm and not confirm(proposed):
                 return Applied(plan=proposed, recovered=recovered)
@@ -121,6 +159,13 @@ class Reviewing:
     def _units(self) -> tuple[Unit, ...]:
         private = gitdir.load(f"{self._directory}/git", repository.find(self._workspace))
         return private.units if private else ()
+
+    def places(self, done: Applied | Result) -> Touched:
+        """What an apply or an undo changed in the workspace."""
+        results = [done] if isinstance(done, Result) else [*done.recovered, *done.merged, done.result]
+        found = [one.path for result in results if result for one in result.done if not one.error]
+        named = [path for path in found if len(path) < _PLACE_CHARS_MAX][:_PLACES_MAX]
+        return Touched(places=tuple(named), more=len(found) > len(named))
 
     def undo(self) -> Result:
         with self._open() as opened:

@@ -27,6 +27,8 @@ class Of:
 class Touched:
     box: str
     why: str
+    places: tuple[str, ...] = ()  # of the workspace, that changed
+    more: bool = False  # and others
 
 
 async def left(runtime: Runtime, args: Of) -> Answer:
@@ -34,7 +36,7 @@ async def left(runtime: Runtime, args: Of) -> Answer:
 
 
 async def touched(runtime: Runtime, args: Touched) -> Answer:
-    runtime.workspaces.touched(runtime.find(args.box), args.why)
+    runtime.workspaces.staleness.touched(runtime.find(args.box), args.why, args.places, more=args.more)
     return Answer()
 
 

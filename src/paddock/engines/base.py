@@ -53,6 +53,9 @@ class Handle(Protocol):
     def refresh(self) -> bool:
         """Let a review box see its workspace as the host has it now; False when it must be started anew for that."""
 
+    def is_idle(self) -> bool:
+        """Whether no process but its first is in the box, commands and what they left behind."""
+
     def close(self) -> None:
         """Let go of descriptors; the box itself stays."""
 

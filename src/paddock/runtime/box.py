@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from paddock.engines.base import Placement
 from paddock.model import BoxInfo, BoxState, LimitReport
+from paddock.runtime.sight import Sight
 
 if TYPE_CHECKING:
     from paddock.engines.base import Handle
@@ -39,8 +40,7 @@ class Box:
         self.notes: list[str] = []  # for whoever runs the next command
         self.looked = asyncio.Event()  # of an ephemeral box: what it left is known
         self.leaving = asyncio.Lock()  # one at a time asks for its commits
-        self.stale = ""  # why its workspace is not what it last saw
-        self.seen: tuple[int, ...] = ()  # of the workspace, when the box last looked
+        self.sight = Sight()  # how a review box sees its workspace
         self.before: Before | None = None  # what was in a live box's workspace when we last told what is new
 
     def __repr__(self) -> str:

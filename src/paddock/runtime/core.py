@@ -78,6 +78,7 @@ class Runtime:
     async def close(self) -> None:
         await self.background.close()
         self.lifetimes.let_go()
+        self.workspaces.staleness.close()
         self._store.close()
 
     def engine(self, box: Box) -> Engine:

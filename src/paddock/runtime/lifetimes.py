@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from paddock import fs, limits
 from paddock.errors import PaddockError, UserError
-from paddock.model import BoxId, BoxState
+from paddock.model import BoxId, BoxState, WorkspaceMode
 from paddock.runtime import channels, commands
 from paddock.runtime.box import Ending
 from paddock.runtime.covers import Covers
@@ -82,23 +82,10 @@ class Lifetimes:
     async def _look_again(self, box: Box) -> None:
         """A review box sees its workspace as it is now; who asked is told when that is not as it was."""
         assert box.handle is not None
-        why, box.stale = await self._workspaces.changed(box), ""
-        is_idle = not why or not await self._running_ids(box)
-        if why and is_idle:
-            await self._workspaces.begin(box)
-        if box.handle.refresh():
-            if why:
-                box.notes.append(f"{why}: the box sees the workspace as it is now")
-        elif is_idle and not await self._running_ids(box):
+        if not await self._workspaces.staleness.look_again(box, box.handle):
             await self.end(box, grace_s=0.0)
             await self.begin(box)
             box.notes.append("the box was started anew, to see the workspace as it is now")
-        else:
-            box.stale = why
-            box.notes.append(f"commands run in the box, which sees its workspace as it was: `paddock stop {box.name}`")
-
-    async def _running_ids(self, box: Box) -> set[str]:
-        return await channels.running_ids(self._engine_of(box), box)
 
     async def begin(self, box: Box, listening: Callable[[], None] | None = None) -> None:
         """Start a box that does not run, whose lock the caller holds."""
@@ -126,6 +113,9 @@ class Lifetimes:
             handle.kill()
             await box.ended.wait()
             raise
+        if box.row.spec.mode is WorkspaceMode.REVIEW and not box.row.spec.ephemeral:
+            attending = self._workspaces.staleness.attend(box)
+            self._background.later(attending, f"attend to the workspace of {box.name}")
 
     async def make(self, box: Box, listening: Callable[[], None] | None = None) -> Handle:
         await self._workspaces.enter(box)

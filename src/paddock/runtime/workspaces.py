@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, assert_never
 from paddock import codec, fs, limits
 from paddock.errors import PaddockError, Unavailable, UserError
 from paddock.model import Mount, WorkspaceMode
-from paddock.workspace import clone, closed, gitdir, guarded, index, nested, refs, repository
+from paddock.runtime.staleness import Staleness
+from paddock.workspace import clone, closed, foreign, gitdir, guarded, index, nested, refs, repository
 from paddock.workspace import review as reviews
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Prepared:
     mounts: tuple[Mount, ...]
     notes: tuple[str, ...] = ()
     before: Before | None = None
+    has_foreign: bool = False
 
 
 class Workspaces:
@@ -67,6 +69,7 @@ class Workspaces:
     def __init__(self, directory: str, boxes: Mapping[BoxId, Box]) -> None:
         self._directory = directory
         self._boxes = boxes
+        self.staleness = Staleness(boxes)
         self._identities: dict[tuple[str, str], tuple[float, Identity]] = {}
 
     def __repr__(self) -> str:
@@ -75,9 +78,10 @@ class Workspaces:
     async def enter(self, box: Box) -> None:
         """Before a box starts."""
         box.in_place = True
+        await self.staleness.entered(box)
         made = await asyncio.to_thread(self._prepare, box.row.spec, box.directory)
+        box.sight.has_told_foreign = made.has_foreign
         box.view, box.before, box.notes = made.mounts, box.before or made.before, list(made.notes)
-        box.stale, box.seen = "", _stamp(box.row.spec)
 
     async def look(self, box: Box) -> None:
         """Know what a box would see, without starting it."""
@@ -87,30 +91,9 @@ class Workspaces:
     async def left(self, box: Box) -> None:
         """After a box has ended."""
         box.in_place = False
+        await self.staleness.left(box)
         busy = [other.row.spec.workspace for other in self._boxes.values() if other.in_place]
         await asyncio.to_thread(self.leave, busy)
-
-    async def changed(self, box: Box) -> str:
-        """Why a review box's workspace is not what it last saw, as far as that is known without a walk."""
-        if box.row.spec.mode is not WorkspaceMode.REVIEW:
-            return ""
-        seen = await asyncio.to_thread(_stamp, box.row.spec)
-        why = box.stale or ("the workspace changed on the host" if seen != box.seen else "")
-        box.seen = seen
-        return why
-
-    async def begin(self, box: Box) -> None:
-        """A review box that runs nothing is about to look again."""
-        await asyncio.to_thread(_open_layers, box.row.spec, box.directory)
-
-    def touched(self, box: Box, why: str) -> None:
-        """Files of the workspace, or of a review box's own layer, were changed by us."""
-        for other in self._boxes.values():
-            if other is not box and other.handle and _overlap(other.row.spec.workspace, box.row.spec.workspace):
-                other.stale = why
-        if box.handle is not None:
-            box.handle.refresh()  # at once: what a command that runs now writes must not go where it was
-            box.stale = why
 
     async def released(self, box: Box) -> None:
         """Wait for whoever applies changes of the box: its record of them lies in its directory."""
@@ -131,7 +114,9 @@ class Workspaces:
             case WorkspaceMode.REVIEW:
                 private = self._private(spec, directory, found)
                 _open_layers(spec, directory)
-                return Prepared(mounts=private.mounts, notes=(*private.notes, *_secrets(spec, found)))
+                others = foreign.near_the_top(spec.workspace, limits.FOREIGN_LOOK_ENTRIES)
+                notes = (*private.notes, *_secrets(spec, found), *([foreign.words(others)] if others else []))
+                return Prepared(mounts=private.mounts, notes=notes, has_foreign=bool(others))
             case WorkspaceMode.CLONE:
                 return Prepared(mounts=self._clone(spec, directory, found), notes=_in_history(spec, found))
             case _:
@@ -257,19 +242,6 @@ def _open_layers(spec: BoxSpec, directory: str) -> None:
 def _await_lock(path: str) -> None:
     with fs.FileLock(path):
         pass
-
-
-def _stamp(spec: BoxSpec) -> tuple[int, ...]:
-    """When something at the top of a review's workspace last changed, or a commit or checkout was made."""
-    if spec.mode is not WorkspaceMode.REVIEW:
-        return ()
-    found = []
-    for place in ("", "/.git/HEAD", "/.git/index"):
-        try:
-            found.append(os.lstat(spec.workspace + place).st_ctime_ns)
-        except OSError:
-            found.append(0)
-    return tuple(found)
 
 
 def review(spec: BoxSpec, directory: str) -> Review:

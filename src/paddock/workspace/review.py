@@ -6,6 +6,7 @@ the box is stale. All else is for `paddock diff`, `apply` and `discard`.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from paddock.errors import UserError
 from paddock.fs import FileLock, is_missing, make_private_dir, open_beneath, write_atomic
 from paddock.limits import REVIEW_TEXT_BYTES
 from paddock.workspace import changes, obeyed, recovery, state
+from paddock.workspace.aftermath import Aftermath
 from paddock.workspace.apply import Execution
 from paddock.workspace.danger import Danger, Examiner, classify
 from paddock.workspace.entries import Entry, look_closely, read_file
@@ -25,10 +27,11 @@ from paddock.workspace.upper import Home, Upper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from typing import Self
 
     from paddock.workspace.changes import Change, Changes
+    from paddock.workspace.state import Epoch
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -39,6 +42,7 @@ class Result:
 
     run: int
     done: tuple[Done, ...] = ()
+    rewritten: tuple[Done, ...] = ()  # came home, and a command of the box wrote to it in that moment
     interrupted: bool = False  # told about a run that ended in the middle, found by a later one
 
     @property
@@ -50,10 +54,15 @@ class Result:
         return any(not done.error for done in self.done)
 
 
-class Review:
-    """A context manager: `with Review(base, upper, state_dir) as review`."""
+def _nobody() -> None:
+    """A box that does not run has nothing to look at again."""
 
-    def __init__(self, base: str, upper: str, state_dir: str) -> None:
+
+class Review:
+    """A context manager: `with Review(base, upper, state_dir) as review`. `refresh` has a box that runs remounted."""
+
+    def __init__(self, base: str, upper: str, state_dir: str, refresh: Callable[[], None] = _nobody) -> None:
+        self._refresh = refresh
         self._paths = (base, upper)
         self._state = state_dir
         self._runs = Runs(os.path.join(state_dir, "runs"))
@@ -80,7 +89,24 @@ class Review:
     def opened(self) -> None:
         """The overlay is about to be mounted: from now on a change of the workspace is a conflict."""
         with self._lock():
+            self._look_back(is_last=True)
             state.begin(self._state, self._upper, self._base)
+
+    def moment(self) -> Epoch:
+        """To be taken before a box that runs looks again, for `seen_again`."""
+        return state.now(self._base)
+
+    def seen_again(self, at: Epoch) -> None:
+        """No process was in the box after it looked again: what comes now starts from what was there at that moment."""
+        with self._lock():
+            state.begin(self._state, self._upper, self._base, at)
+
+    def look_back(self) -> tuple[Done, ...]:
+        """What processes of the box wrote to files that had just come home. The box is stale if there is any."""
+        if not self._runs.open():
+            return ()
+        with self._lock():
+            return self._look_back()
 
     def changes(self) -> Changes:
         return changes.read(self._upper, self._base)
@@ -134,9 +160,9 @@ class Review:
             run = self._runs.begin(plan.operations)
             with Execution(run, self._base, self._upper) as execution:
                 outcome = execution.execute()
-            self._settle(run, outcome)
+            rewritten = self._settle(run, outcome)
             self._runs.prune()
-        return Result(run=run.number, done=outcome.done)
+        return Result(run=run.number, done=outcome.done, rewritten=rewritten)
 
     def merged(self, path: str, ancestor: bytes) -> bytes | None:
         """A file with what both the host and the box did to `ancestor`; None if they touched the same lines."""
@@ -162,8 +188,8 @@ class Review:
             run = self._runs.begin((operation,))
             write_atomic(os.path.join(run.directory, "merged"), content)
             outcome = self._execute(run, run.directory)
-            self._settle(run, outcome)
-        return Result(run=run.number, done=outcome.done)
+            rewritten = self._settle(run, outcome)
+        return Result(run=run.number, done=outcome.done, rewritten=rewritten)
 
     def recover(self) -> tuple[Result, ...]:
         """Finish the record of runs that ended in the middle, and say how each of their files was left."""
@@ -187,7 +213,9 @@ class Review:
     def discard(self, paths: Collection[str] = ("",)) -> None:
         """Drop what the box changed at and below these paths. The box is stale afterwards."""
         with self._lock():
-            Upper(self._upper, self._base).discard(path.strip("/") for path in paths)
+            places = [path.strip("/") for path in paths]
+            Upper(self._upper, self._base).discard(places)
+            state.forget(self._state, places)
 
     # -- internals -------------------------------------------------------------------------------------------------
 
@@ -217,15 +245,30 @@ class Review:
             results.append(Result(run=run.number, done=outcome.done, interrupted=True))
         return tuple(results)
 
-    def _settle(self, run: Run, outcome: Outcome) -> None:
-        aside = _aside(run)
-        try:
-            Upper(self._upper, self._base).drop(_homes(run, outcome), aside)
-        finally:
-            os.close(aside)
+    def _look_back(self, *, is_last: bool = False) -> tuple[Done, ...]:
+        found: list[Done] = []
+        for run in self._runs.open():
+            outcome = run.outcome()
+            if outcome is not None:
+                with self._aftermath(run) as aftermath:
+                    aftermath.look(_homes(run, outcome))
+                found += aftermath.found
+            if is_last:
+                run.close()
+        return tuple(found)
+
+    @contextlib.contextmanager
+    def _aftermath(self, run: Run) -> Iterator[Aftermath]:
+        with _aside(run) as aside:
+            yield Aftermath(run, Upper(self._upper, self._base), aside, self._refresh)
+
+    def _settle(self, run: Run, outcome: Outcome) -> tuple[Done, ...]:
+        with self._aftermath(run) as aftermath:
+            aftermath.drop(_homes(run, outcome))
         self._pin(run, outcome)
         run.settle()
         state.await_tick()
+        return tuple(aftermath.found)
 
     def _pin(self, run: Run, outcome: Outcome) -> None:
         """What came home is what the box has: when it goes on from there, that is no conflict."""
@@ -243,25 +286,23 @@ class Review:
         back = {done.path for done in outcome.done if not done.error}
         first = last.outcome()
         assert first is not None
-        aside = _aside(last)
-        try:
+        with _aside(last) as aside:
             homes = [home for home in _homes(last, first) if home.path in back]
             Upper(self._upper, self._base).restore(homes, aside)
-        finally:
-            os.close(aside)
+        self._refresh()
         state.pin(self._state, {path: look_closely(self._base, path) for path in back})
         if back:
             last.spend()
         run.settle()
 
 
-def at(workspace: str, directory: str) -> Review:
+def at(workspace: str, directory: str, refresh: Callable[[], None] = _nobody) -> Review:
     """The review of a box whose files lie in `directory`; its layers are where the engine mounts them from."""
     upper = f"{directory}/review/upper"
     if is_missing(upper):
         os.makedirs(upper, 0o700)
         os.chmod(upper, os.stat(workspace).st_mode & 0o777)
-    return Review(workspace, upper, f"{directory}/review/state")
+    return Review(workspace, upper, f"{directory}/review/state", refresh)
 
 
 def _open_workspace(path: str) -> int:
@@ -288,10 +329,15 @@ def _above(path: str) -> list[str]:
     return ["/".join(parts[:count]) for count in range(1, len(parts))]
 
 
-def _aside(run: Run) -> int:
-    place = os.path.join(run.directory, "upper")
-    make_private_dir(place)
-    return os.open(place, _DIRECTORY)
+@contextlib.contextmanager
+def _aside(run: Run) -> Iterator[int]:
+    """The directory for what is taken out of the upper."""
+    make_private_dir(run.aside)
+    fd = os.open(run.aside, _DIRECTORY)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def _homes(run: Run, outcome: Outcome) -> list[Home]:

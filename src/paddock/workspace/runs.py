@@ -1,9 +1,10 @@
 """The record of applies: what each intends, what it replaced, and how it ended.
 
 A run is a directory: `intent.json`, on disk before the first step; `kept/<n>`, the content that operation n replaces;
-`outcome.json`, when all is done; `settled`, when the upper layer followed. A run without the last was interrupted. What
-it did then is not read from a log, which may lag behind, but found by looking: each place holds what the intent says
-was there before, or what is there after.
+`outcome.json`, when all is done; `settled`, when the upper layer followed; `upper/<n>`, what was taken out of that;
+`closed`, when no process is left that could write there. A run that is not settled was interrupted. What it did then is
+not read from a log, which may lag behind, but found by looking: each place holds what the intent says was there before,
+or what is there after.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from paddock.limits import REVIEW_UNDO_MAX
 from paddock.workspace.plan import Operation
 
 _INTENT, _OUTCOME, _KEPT, _SETTLED, _SPENT = "intent.json", "outcome.json", "kept", "settled", "spent"
+_ASIDE, _LOOKED, _CLOSED = "upper", "looked", "closed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,14 @@ class Run:
     def kept(self) -> str:
         return os.path.join(self.directory, _KEPT)
 
+    @property
+    def aside(self) -> str:
+        return os.path.join(self.directory, _ASIDE)
+
+    @property
+    def is_spent(self) -> bool:
+        return os.path.exists(os.path.join(self.directory, _SPENT))
+
     def temporary(self, index: int) -> str:
         """The name an operation uses beside its place."""
         return f".paddock-{self.intent.mark}-{index}"
@@ -75,6 +85,22 @@ class Run:
     def spend(self) -> None:
         """From now on no undo takes this run back: one has, or it is one."""
         _touch(os.path.join(self.directory, _SPENT))
+
+    def looked(self) -> int:
+        """When what was taken out of the upper was last compared with what came home; 0 if never."""
+        try:
+            return os.stat(os.path.join(self.directory, _LOOKED)).st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
+    def look(self, at_ns: int) -> None:
+        place = os.path.join(self.directory, _LOOKED)
+        _touch(place)
+        os.utime(place, ns=(at_ns, at_ns))
+
+    def close(self) -> None:
+        """No process of the box is left from before the run."""
+        _touch(os.path.join(self.directory, _CLOSED))
 
 
 class Runs:
@@ -98,6 +124,15 @@ class Runs:
     def interrupted(self) -> list[Run]:
         """Runs that did not come to their end, oldest first."""
         return [run for number in self._numbers() if not self._has(number, _SETTLED) and (run := self._run(number))]
+
+    def open(self) -> list[Run]:
+        """Runs that brought something home while processes may have run that still run."""
+        return [
+            run
+            for number in self._numbers()
+            if self._has(number, _SETTLED) and self._has(number, _ASIDE) and not self._has(number, _CLOSED)
+            if (run := self._run(number))
+        ]
 
     def last(self) -> Run | None:
         """The run that an undo takes back: the newest that did something and was not taken back."""

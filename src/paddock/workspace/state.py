@@ -6,7 +6,12 @@ change time of an inode is set by every write, chmod, link and rename, and no ca
 time lies before the moment the overlay was mounted is what the box saw, and any other is in doubt, and doubt is a
 conflict: also when the box copied the file up after the host's edit, because its agent may have read it before.
 
-Each mount begins an epoch. Entries that lie in the upper by then belong to an earlier epoch and stay there: `held`.
+Each mount begins an epoch, and so does each command that begins after we told that the workspace changed, if nothing
+ran in the box then: whatever runs later can only have seen what was there at that moment. Entries that lie in the upper
+by then belong to an earlier epoch and stay there: `held`. One that stands for a whole tree holds all that is in it.
+
+What we put into the workspace ourselves is `pinned`: the box had it first. A pin is needed until the next epoch, and
+longer only for what the box has changed again since.
 
 The comparison is worth as much as the clock. A clock that was set back, or the clock of another machine (network file
 systems, FUSE), proves nothing: then every file is in doubt. Two clocks are compared to notice the former: nobody sets
@@ -24,9 +29,13 @@ from dataclasses import dataclass, replace
 from paddock import codec
 from paddock.errors import Unavailable, UserError
 from paddock.fs import mount_id, write_atomic
-from paddock.limits import HISTORY_BYTES, REVIEW_PATH_BYTES
+from paddock.limits import HISTORY_BYTES, REVIEW_PATH_BYTES, REVIEW_PINS_MAX
 from paddock.workspace import overlay
 from paddock.workspace.entries import Entry, Seen, look, open_directory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 _FILE = "history.json"
 _COARSE = 5  # CLOCK_REALTIME_COARSE, which the time module does not name
@@ -73,10 +82,13 @@ class History:
         return ""
 
     def _epoch(self, path: str) -> Epoch | None:
-        if not self.epochs:
-            return None
-        numbers = [int(self.held[place]) for place in _lineage(path) if place in self.held]
-        return self.epochs[min(numbers)] if numbers else self.epochs[-1]
+        return self.epochs[self.number(path)] if self.epochs else None
+
+    def number(self, path: str) -> int:
+        """The epoch that an entry of the upper belongs to: that of what it lies in, if it is older."""
+        return min(
+            (int(self.held[place]) for place in _lineage(path) if place in self.held), default=len(self.epochs) - 1
+        )
 
 
 def load(directory: str) -> History:
@@ -91,25 +103,28 @@ def load(directory: str) -> History:
         raise Unavailable(f"cannot read {_FILE} of the box: {error.strerror}", code="review-state") from error
 
 
-def begin(directory: str, upper: int, base: int) -> None:
-    """Begin an epoch: to be called right before the overlay is mounted, each time."""
+def begin(directory: str, upper: int, base: int, at: Epoch | None = None) -> None:
+    """Begin an epoch: to be called right before the overlay is mounted, each time.
+
+    A box that runs begins one `at` the moment before it looked again, if no process was in it right after that.
+    """
+    epoch = at or now(base)
     before = load(directory)
     if not before.epochs:  # nothing is known of entries that are there already, so they began before all time
-        before = replace(before, epochs=(replace(now(base), wall_ns=0),))
+        before = replace(before, epochs=(replace(epoch, wall_ns=0),))
     entries = entries_of(upper, base)
     if entries is None:  # too many to tell apart: all of them stay in the first epoch
         _write(directory, replace(before, epochs=before.epochs[:1], held={}))
         return
-    held = {path: before.held.get(path, str(len(before.epochs) - 1)) for path in entries}
-    used = sorted({int(number) for number in held.values()})
-    epochs = tuple(before.epochs[number] for number in used)
-    renumbered = {str(number): str(place) for place, number in enumerate(used)}
+    held = {path: before.number(path) for path in entries}
+    used = sorted(set(held.values()))
+    renumbered = {number: str(place) for place, number in enumerate(used)}
     after = History(
-        epochs=(*epochs, now(base)),
+        epochs=(*(before.epochs[number] for number in used), epoch),
         held={path: renumbered[number] for path, number in held.items()},
-        pinned=before.pinned,
+        pinned={},
     )
-    _write(directory, after)
+    _write(directory, replace(after, pinned=_still_needed(before.pinned, after, base)))
 
 
 def _write(directory: str, history: History) -> None:
@@ -120,11 +135,39 @@ def _write(directory: str, history: History) -> None:
     os.rename(f"{place}.new", place)
 
 
+def _still_needed(pinned: dict[str, str], history: History, base: int) -> dict[str, str]:
+    """Pins without which what they are about would be in doubt."""
+    found = {}
+    for path, stamp in pinned.items():
+        there = look(base, path)
+        if _stamp(there) == stamp and history.doubt(path, there, history.epochs[-1]):
+            found[path] = stamp
+    return found
+
+
+def forget(directory: str, paths: Collection[str]) -> None:
+    """What the box had at and below these paths was discarded: what it makes there next is of the last epoch."""
+    before = load(directory)
+    gone = set(paths)
+    held = {path: number for path, number in before.held.items() if gone.isdisjoint(("", *_lineage(path)))}
+    if held != before.held:
+        _save(directory, replace(before, held=held))
+
+
 def pin(directory: str, known: dict[str, Seen]) -> None:
     """Remember entries of the workspace that we put there ourselves in place of what a box had started from."""
     before = load(directory)
-    stamps = {path: _stamp(entry) for path, entry in known.items()}
-    _save(directory, replace(before, pinned={**before.pinned, **stamps}))
+    stamps = {path: _stamp(entry) for path, entry in known.items() if entry.entry in {Entry.FILE, Entry.SYMLINK}}
+    older = [(path, stamp) for path, stamp in before.pinned.items() if path not in stamps]
+    newest: dict[str, str] = {}
+    left_bytes = HISTORY_BYTES
+    for path, stamp in reversed([*older, *stamps.items()][-REVIEW_PINS_MAX:]):
+        left_bytes -= len(path)
+        if left_bytes < 0:
+            break
+        newest[path] = stamp
+    # Without its pin a file is in doubt, no more.
+    _save(directory, replace(before, pinned=dict(reversed(newest.items()))))
 
 
 def _save(directory: str, history: History) -> None:
@@ -143,24 +186,31 @@ def now(base: int) -> Epoch:
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         boot_id = file.read().strip()
     return Epoch(
-        wall_ns=time.clock_gettime_ns(_COARSE),
+        wall_ns=coarse_ns(),
         boot_ns=time.clock_gettime_ns(time.CLOCK_BOOTTIME),
         boot_id=boot_id,
         local=_file_system(base) in _LOCAL,
     )
 
 
+def coarse_ns() -> int:
+    """The time that inodes are stamped with, or a little less."""
+    return time.clock_gettime_ns(_COARSE)
+
+
 def await_tick() -> None:
     """Until the clock that stamps inodes has moved on: what was written before then lies before the next epoch."""
     start = time.clock_gettime_ns(time.CLOCK_REALTIME)  # newer kernels stamp some inodes with the fine clock
-    while time.clock_gettime_ns(_COARSE) <= start:
+    while coarse_ns() <= start:
         time.sleep(_TICK_S)
 
 
 def entries_of(upper: int, base: int) -> list[str] | None:
-    """All paths of the upper that stand for something else than the workspace has; no directories that are merged.
+    """The paths of the upper that stand for something else than the workspace has; no directories that are merged.
 
-    None if they are too many. The daemon calls this, and a box chooses how many there are and how long each is.
+    What lies in a directory that the workspace does not have, or that hides the workspace's, is not listed: the cost
+    follows what the box changed of the project, not what it installed there. None if they are too many: the daemon
+    calls this, and a box chooses how many there are and how long each is.
     """
     found: list[str] = []
     waiting = [""]
@@ -178,6 +228,7 @@ def entries_of(upper: int, base: int) -> list[str] | None:
         try:
             if path and (overlay.is_opaque(at) or look(base, path).entry is not Entry.DIR):
                 found.append(path)
+                continue
             with os.scandir(at) as entries:
                 for entry in entries:
                     place = f"{path}/{entry.name}" if path else entry.name

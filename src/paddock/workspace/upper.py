@@ -15,13 +15,15 @@ from dataclasses import dataclass, replace
 
 from paddock.errors import UserError
 from paddock.fs import remove_tree, rename_new
+from paddock.fs.lease import is_in_use
 from paddock.workspace import overlay
-from paddock.workspace.entries import Entry, Seen, look, open_directory, seen
+from paddock.workspace.entries import Entry, Seen, look, open_directory, open_file, seen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+_BATCH = 128  # entries that are out of their place before the box is told to look again
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
 
 
@@ -41,8 +43,12 @@ class Upper:
         self._upper = upper
         self._base = base
 
-    def drop(self, homes: Iterable[Home], aside: int) -> None:
-        """Put what the workspace has by now into the directory `aside`; what the box changed again since stays."""
+    def drop(self, homes: Iterable[Home], aside: int, dropped: Callable[[list[Home]], object] = id) -> None:
+        """Put what the workspace has by now into the directory `aside`, and tell `dropped` of it, some at a time.
+
+        What the box changed again since stays, and so does what one of its processes has open: it would go on in a
+        file that nobody looks at.
+        """
         homes = sorted(homes, key=lambda home: -home.path.count("/"))
         directories = {home.path for home in homes if home.origin.entry is Entry.DIR}
         places = _outer_first({place for home in homes for place in _above(home.path)} | directories)
@@ -53,10 +59,13 @@ class Upper:
                     self._show_through(place)
             except OSError:
                 closed.add(place)  # what is in it stays: below an opaque directory the box would see nothing instead
-        for home in homes:
-            with contextlib.suppress(OSError):  # it stays, and is the same as the host's
-                if closed.isdisjoint((home.path, *_above(home.path))):
-                    self._drop(home, aside)
+        for start in range(0, len(homes), _BATCH):
+            batch = homes[start : start + _BATCH]
+            for home in batch:
+                with contextlib.suppress(OSError):  # it stays, and is the same as the host's
+                    if closed.isdisjoint((home.path, *_above(home.path))):
+                        self._drop(home, aside)
+            dropped(batch)
         for place in reversed(places):
             with contextlib.suppress(OSError):
                 self._prune(place)
@@ -79,6 +88,10 @@ class Upper:
                 else:
                     with contextlib.suppress(FileExistsError, FileNotFoundError):
                         rename_new(aside, home.name, at, name)
+
+    def holds(self, home: Home) -> bool:
+        """Whether the entry that came home is still there, as it was."""
+        return home.origin.entry is not Entry.NOTHING and _is_same(look(self._upper, home.path), home.origin)
 
     def discard(self, paths: Iterable[str]) -> None:
         """Undo what the box did at and below these paths; "" stands for all of it."""
@@ -110,7 +123,7 @@ class Upper:
             if overlay.is_whiteout(at, name, status):
                 if look(self._base, home.path).entry is Entry.NOTHING:
                     os.unlink(name, dir_fd=at)
-            elif not stat.S_ISDIR(status.st_mode):
+            elif not stat.S_ISDIR(status.st_mode) and not _is_in_use(at, name):
                 try:
                     rename_new(at, name, aside, home.name)
                 except FileExistsError:
@@ -252,6 +265,17 @@ def _opened(root: int, path: str) -> Iterator[int]:
     finally:
         if is_closed:
             os.fchmod(fd, mode)
+        os.close(fd)
+
+
+def _is_in_use(at: int, name: str) -> bool:
+    try:
+        fd = open_file(at, name)
+    except OSError:
+        return False  # a link, or closed to its owner: nobody opens it
+    try:
+        return is_in_use(fd)
+    finally:
         os.close(fd)
 
 

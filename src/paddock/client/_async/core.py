@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Sequence
 
     from paddock.client._async.policies import AsyncPolicies
-    from paddock.client.reviewing import Accept, Applied, Confirm, Reviewing
+    from paddock.client.reviewing import Accept, Applied, Confirm, Reviewing, Touched
     from paddock.frames import Message
     from paddock.model import TtySize
     from paddock.reports import FetchInfo, LeaveReport, PolicyInfo
@@ -287,21 +287,27 @@ class AsyncBox:
         `confirm` is shown the whole plan first: nothing comes home unless it says yes.
         """
         reviewing = await self._reviewing()
+        if dry_run:
+            return await in_thread(lambda: reviewing.apply(paths, accept=accept, merge=merge, dry_run=True))
+        touched = reviewing.everywhere
         try:
-            return await in_thread(
-                lambda: reviewing.apply(paths, accept=accept, confirm=confirm, merge=merge, dry_run=dry_run)
-            )
+            done = await in_thread(lambda: reviewing.apply(paths, accept=accept, confirm=confirm, merge=merge))
+            touched = reviewing.places(done)
         finally:
-            if not dry_run:
-                await self._touched("changes were applied")
+            if touched != reviewing.nowhere:
+                await self._touched("changes were applied", touched)
+        return done
 
     async def undo(self) -> Result:
         """Take the last apply back; the box has the changes again."""
         reviewing = await self._reviewing()
+        touched = reviewing.everywhere
         try:
-            return await in_thread(reviewing.undo)
+            done = await in_thread(reviewing.undo)
+            touched = reviewing.places(done)
         finally:
-            await self._touched("an apply was undone")
+            await self._touched("an apply was undone", touched)
+        return done
 
     async def discard(self, paths: Collection[str] = ()) -> None:
         """Drop what a review box changed at and below these paths: it has the workspace's again."""
@@ -309,15 +315,17 @@ class AsyncBox:
         try:
             await in_thread(lambda: reviewing.discard(paths))
         finally:
-            await self._touched("changes were discarded")
+            await self._touched("changes were discarded", reviewing.nowhere)
 
     async def _reviewing(self) -> Reviewing:
         from paddock.client.reviewing import Reviewing  # loads much, and is needed by few
 
         return Reviewing(self._paddock.paths, await self.refresh())
 
-    async def _touched(self, why: str) -> None:
-        await self._paddock.call("touched", box=self.name, why=f"{why} ({self.name})")
+    async def _touched(self, why: str, where: Touched) -> None:
+        await self._paddock.call(
+            "touched", box=self.name, why=f"{why} ({self.name})", places=where.places, more=where.more
+        )
 
     async def git_fetch(self) -> FetchInfo:
         """Bring the box's commits home, as refs/paddock/BOX/BRANCH."""

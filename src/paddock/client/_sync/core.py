@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Collection, Sequence
 
     from paddock.client._sync.policies import Policies
-    from paddock.client.reviewing import Accept, Applied, Confirm, Reviewing
+    from paddock.client.reviewing import Accept, Applied, Confirm, Reviewing, Touched
     from paddock.frames import Message
     from paddock.model import TtySize
     from paddock.reports import FetchInfo, LeaveReport, PolicyInfo
@@ -287,21 +287,27 @@ class Box:
         `confirm` is shown the whole plan first: nothing comes home unless it says yes.
         """
         reviewing = self._reviewing()
+        if dry_run:
+            return in_thread(lambda: reviewing.apply(paths, accept=accept, merge=merge, dry_run=True))
+        touched = reviewing.everywhere
         try:
-            return in_thread(
-                lambda: reviewing.apply(paths, accept=accept, confirm=confirm, merge=merge, dry_run=dry_run)
-            )
+            done = in_thread(lambda: reviewing.apply(paths, accept=accept, confirm=confirm, merge=merge))
+            touched = reviewing.places(done)
         finally:
-            if not dry_run:
-                self._touched("changes were applied")
+            if touched != reviewing.nowhere:
+                self._touched("changes were applied", touched)
+        return done
 
     def undo(self) -> Result:
         """Take the last apply back; the box has the changes again."""
         reviewing = self._reviewing()
+        touched = reviewing.everywhere
         try:
-            return in_thread(reviewing.undo)
+            done = in_thread(reviewing.undo)
+            touched = reviewing.places(done)
         finally:
-            self._touched("an apply was undone")
+            self._touched("an apply was undone", touched)
+        return done
 
     def discard(self, paths: Collection[str] = ()) -> None:
         """Drop what a review box changed at and below these paths: it has the workspace's again."""
@@ -309,15 +315,17 @@ class Box:
         try:
             in_thread(lambda: reviewing.discard(paths))
         finally:
-            self._touched("changes were discarded")
+            self._touched("changes were discarded", reviewing.nowhere)
 
     def _reviewing(self) -> Reviewing:
         from paddock.client.reviewing import Reviewing  # loads much, and is needed by few
 
         return Reviewing(self._paddock.paths, self.refresh())
 
-    def _touched(self, why: str) -> None:
-        self._paddock.call("touched", box=self.name, why=f"{why} ({self.name})")
+    def _touched(self, why: str, where: Touched) -> None:
+        self._paddock.call(
+            "touched", box=self.name, why=f"{why} ({self.name})", places=where.places, more=where.more
+        )
 
     def git_fetch(self) -> FetchInfo:
         """Bring the box's commits home, as refs/paddock/BOX/BRANCH."""

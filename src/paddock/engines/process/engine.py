@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import socket
 import time
 from typing import TYPE_CHECKING
@@ -36,6 +37,7 @@ log = logging.getLogger(__name__)
 _BOX_ID = 1000  # the user inside a root caller's box
 _PLAN_BYTES = 1 << 20
 _OWN_TIMER_S = 1.0
+_OVERLAY = re.compile(r"\boverlay (/.*): ([^:]*)$", re.DOTALL)  # the failure of that operation (mounting.py)
 
 
 class ProcessEngine:
@@ -236,4 +238,10 @@ async def _ready(channel: socket.socket) -> list[int]:
 
 def _failed(reply: dict[str, object]) -> Unavailable:
     step, error = reply.get("step", "start"), reply.get("error", "it ended without a word")
+    if no_overlay := _OVERLAY.search(str(error)):
+        return Unavailable(
+            f"no overlay can be mounted over {no_overlay[1]}, which --review needs: {no_overlay[2]}",
+            hint="`paddock doctor` tries it: if its line `overlay` is ok, it is the file system; --clone needs none",
+            code="no-overlay",
+        )
     return Unavailable(f"the box could not start: {step}: {error}", hint="run `paddock doctor`", code=f"start-{step}")

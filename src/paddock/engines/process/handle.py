@@ -51,6 +51,14 @@ class ProcessHandle:
             return False
         return bool(self.overlays) or self._placement.spec.mode is not WorkspaceMode.REVIEW
 
+    def is_idle(self) -> bool:
+        """All processes of the box descend from the first; the kernel tells, not the box."""
+        try:
+            with open(f"/proc/{self.evidence.pid}/task/{self.evidence.pid}/children", "rb") as file:
+                return not file.read(1)
+        except OSError:
+            return False
+
     def close(self) -> None:
         self.closed = True
         for fd in (self.pidfd, self.namespace, *self.overlays):

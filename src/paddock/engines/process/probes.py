@@ -7,6 +7,7 @@ was mounted do not.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import shutil
 import sys
@@ -147,17 +148,30 @@ def _nftables() -> Probe:
 
 
 def _overlay() -> Probe:
+    """What a review does: an overlay of a user namespace's own, a change in it, and another look at what is below."""
+
     def act() -> None:
         kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
         kernel.mount("tmpfs", "/tmp", "tmpfs", 0, "size=1m")
         for name in ("lower", "upper", "work", "merged"):
             os.mkdir(f"/tmp/{name}")
         options = "userxattr,lowerdir=/tmp/lower,upperdir=/tmp/upper,workdir=/tmp/work"
+        with open("/tmp/lower/file", "x", encoding="ascii") as file:
+            file.write("below\n")
         kernel.mount("overlay", "/tmp/merged", "overlay", 0, options)
+        with open("/tmp/merged/file", "a", encoding="ascii") as file:
+            file.write("above\n")
+        if os.stat("/tmp/upper/file").st_size <= os.stat("/tmp/lower/file").st_size:
+            raise OSError(errno.EIO, "an overlay keeps its changes elsewhere")
+        kernel.look_again(kernel.pick_file_system(os.open("/tmp/merged", os.O_PATH)))
 
     problem = _in_child(act, _MOUNT_FLAGS)
-    fix = "needs Linux 5.11 or newer with overlayfs; only templates and review mode use it" if problem else ""
-    return Probe(name="overlay", ok=not problem, detail=problem or "can be mounted", fix=fix)
+    fix = (
+        "--review needs Linux 5.11 or newer with overlayfs for user namespaces; the other modes do not"
+        if problem
+        else ""
+    )
+    return Probe(name="overlay", ok=not problem, detail=problem or "can be mounted: --review works", fix=fix)
 
 
 def _runtimes() -> Probe:
