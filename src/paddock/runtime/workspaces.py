@@ -19,6 +19,7 @@ from paddock.errors import PaddockError, Unavailable, UserError
 from paddock.model import Mount, WorkspaceMode
 from paddock.workspace import clone, closed, gitdir, guarded, nested, repository
 from paddock.workspace import review as reviews
+from paddock.workspace.tree import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -67,6 +68,7 @@ class Workspaces:
     def __init__(self, directory: str, boxes: Mapping[BoxId, Box]) -> None:
         self._directory = directory
         self._boxes = boxes
+        self._trees = Memory(guarded.marked)
         self._identities: dict[tuple[str, str], tuple[float, Identity]] = {}
 
     def __repr__(self) -> str:
@@ -131,7 +133,8 @@ class Workspaces:
             case WorkspaceMode.REVIEW:
                 private = self._private(spec, directory, found)
                 _open_layers(spec, directory)
-                return Prepared(mounts=private.mounts, notes=(*private.notes, *_secrets(spec)))
+                secrets = guarded.visible_secrets(spec.workspace)
+                return Prepared(mounts=private.mounts, notes=(*private.notes, *_secrets(spec, secrets)))
             case WorkspaceMode.CLONE:
                 return Prepared(mounts=self._clone(spec, directory, found))
             case _:
@@ -158,15 +161,23 @@ class Workspaces:
             os.unlink(f"{self._directory}/{name}")
 
     def _live(self, spec: BoxSpec, directory: str, found: Repository) -> Prepared:
-        before = survey(spec.workspace)
+        before = self.survey(spec.workspace)
         private = self._private(spec, directory, found)
         guards = closed.guards(f"{directory}/{_GIT}", found, before.found.nested, spec.caller_home)
         if guards.placeholders:
             self._remember(spec.workspace, guards.placeholders)
         trusted = guarded.mounts(spec.workspace, guarded.existing(spec.workspace), spec.writable)
         mounts = tuple(dict.fromkeys((*private.mounts, *guards.mounts, *trusted)))
-        notes = (*private.notes, *_secrets(spec), *(() if before.found.complete else (_NOT_ALL,)))
+        notes = (*private.notes, *_secrets(spec, before.survey.secrets))
+        notes = notes if before.found.complete else (*notes, _NOT_ALL)
         return Prepared(mounts=mounts, notes=notes, before=before)
+
+    def survey(self, workspace: str) -> Before:
+        """Every place below a workspace that the host trusts, found in one walk."""
+        since_ns = time.time_ns() - _TICKS_NS
+        places = guarded.Survey()
+        found = nested.find(workspace, self._trees, look=places.look)
+        return Before(found=found, survey=places, since_ns=since_ns)
 
     def _remember(self, workspace: str, paths: tuple[str, ...]) -> None:
         fs.make_private_dir(self._directory)
@@ -207,22 +218,14 @@ class Workspaces:
         return known[1]
 
 
-def survey(workspace: str) -> Before:
-    """Every place below a workspace that the host trusts, found in one walk."""
-    since_ns = time.time_ns() - _TICKS_NS
-    places = guarded.Survey()
-    found = nested.find(workspace, look=places.look)
-    return Before(found=found, survey=places, since_ns=since_ns)
-
-
 def units(spec: BoxSpec, directory: str) -> tuple[Unit, ...]:
     """The repositories of the host that a box has twins of; none before its first start."""
     private = gitdir.load(f"{directory}/{_GIT}", repository.find(spec.workspace))
     return private.units if private else ()
 
 
-def _secrets(spec: BoxSpec) -> tuple[str, ...]:
-    seen = guarded.visible_secrets(spec.workspace, spec.masks)
+def _secrets(spec: BoxSpec, found: list[str]) -> tuple[str, ...]:
+    seen = guarded.unmasked(found, spec.masks)
     if not seen:
         return ()
     shown = ", ".join(seen[:_SECRETS_SHOWN]) + (
