@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, assert_never
 from paddock import codec, fs
 from paddock.errors import PaddockError, Unavailable, UserError
 from paddock.model import Mount, WorkspaceMode
-from paddock.workspace import clone, closed, gitdir, guarded, nested, repository
+from paddock.workspace import clone, closed, gitdir, guarded, identity, nested, repository
 from paddock.workspace import review as reviews
 from paddock.workspace.tree import Memory
 
@@ -183,14 +183,16 @@ class Workspaces:
         fs.make_private_dir(self._directory)
         name = hashlib.sha256(os.fsencode("\0".join((workspace, *paths)))).hexdigest()[:32]
         record = Placeholders(workspace=workspace, paths=paths)
-        fs.write_atomic(f"{self._directory}/{name}", json.dumps(codec.to_wire(record)).encode())
+        # Not synced, which would cost a start more than all else here: lost with the machine, an empty directory stays.
+        fs.write_atomic(f"{self._directory}/{name}", json.dumps(codec.to_wire(record)).encode(), sync=False)
 
     def _private(self, spec: BoxSpec, directory: str, found: Repository) -> gitdir.Private:
         place = f"{directory}/{_GIT}"
         if known := gitdir.load(place, found):
             return known
         who = self._identity(spec.caller_home, found)
-        return gitdir.make(place, found, who=who, shown=_shown(spec), same_ids=os.getuid() != 0)
+        same_ids, stays = os.getuid() != 0, not spec.ephemeral
+        return gitdir.make(place, found, who=who, shown=_shown(spec), same_ids=same_ids, stays=stays)
 
     def _clone(self, spec: BoxSpec, directory: str, found: Repository) -> tuple[Mount, ...]:
         place = f"{directory}/{_GIT}"
@@ -205,14 +207,17 @@ class Workspaces:
         return made.private.mounts
 
     def _identity(self, home: str, found: Repository) -> Identity:
+        try:
+            return identity.read(home, found) or self._asked_identity(home, found)
+        except Unavailable as error:
+            log.info("no name to commit with: %s", error)  # a host without git has boxes too
+            return gitdir.Identity()
+
+    def _asked_identity(self, home: str, found: Repository) -> Identity:
         key = (home, found.git_dir)
         known = self._identities.get(key)
         if known is None or time.monotonic() - known[0] > _IDENTITY_FRESH_S:
-            try:
-                who = gitdir.identity(home, found)
-            except Unavailable as error:
-                log.info("no name to commit with: %s", error)  # a host without git has boxes too
-                who = gitdir.Identity()
+            who = gitdir.identity(home, found)
             self._identities.clear()
             known = self._identities[key] = (time.monotonic(), who)
         return known[1]
