@@ -16,7 +16,7 @@ import stat
 from dataclasses import dataclass
 
 from paddock.errors import UserError
-from paddock.fs import is_scarcity, mount_id
+from paddock.fs import file_system, is_scarcity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _check_kind(real: str, shown: str, what: str) -> None:
         raise _refused(f"the {what} {shown} cannot be opened: {error.strerror}") from error
     try:
         mode = os.fstat(fd).st_mode
-        kind = _file_system(fd)
+        kind = file_system(fd)
     finally:
         os.close(fd)
     if stat.S_ISSOCK(mode):
@@ -190,15 +190,6 @@ def _check_kind(real: str, shown: str, what: str) -> None:
         raise _refused(f"the {what} {shown} is neither a directory nor a regular file")
     if kind in _KERNEL_FILE_SYSTEMS:
         raise _refused(f"the {what} cannot be {shown}, which is part of a {kind} file system")
-
-
-def _file_system(fd: int) -> str:
-    wanted = str(mount_id(fd))
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-        for line in file:
-            if line.partition(" ")[0] == wanted:
-                return line.rpartition(" - ")[2].partition(" ")[0]
-    return ""
 
 
 def _mount_points() -> Iterator[str]:

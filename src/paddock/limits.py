@@ -184,6 +184,7 @@ GIT_LOG_COMMITS_MAX = 1000
 NESTED_ENTRIES = 500_000  # how much of a workspace is walked for repositories inside it
 NESTED_CHARS = 32 * MIB  # of paths yet to be walked: directories side by side at a depth of a megabyte fill memory
 NESTED_S = 5.0
+TREE_BYTES_KEPT = 16 * MIB  # what the daemon remembers of all workspaces; some 30,000 directories
 NESTED_MAX = 256  # found, reported or closed; each is a mount in the box
 FOREIGN_LOOK_ENTRIES = 500  # and for files that a review cannot change; the rest is looked at after the start
 SECRET_LOOK_ENTRIES = 2_000  # how much of a workspace is looked at for passwords and keys: some 3 ms of a start

@@ -277,6 +277,8 @@ def test_data_is_on_disk_before_its_name_and_the_name_before_we_return(
     monkeypatch.setattr(os, "rename", record_rename)
     write_atomic(f"{tmp_path}/file", b"data")
     assert steps == ["fsync file", "rename", "fsync directory"]
+    write_atomic(f"{tmp_path}/file", b"more", sync=False)
+    assert steps[3:] == ["rename"]
 
 
 def test_a_full_disk_leaves_the_old_content_and_no_litter(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from paddock.fs.walk import Cursor, Moved, is_missing, is_scarcity, mount_id, open_up
+from paddock.fs.walk import Cursor, Moved, file_system, is_missing, is_scarcity, mount_id, open_up
 from tests.fs.children import bind, in_mount_namespace, open_descriptors
 
 if TYPE_CHECKING:
@@ -109,3 +109,10 @@ def test_what_is_not_there_is_missing(tmp_path: Path) -> None:
 def test_what_cannot_be_looked_at_is_not_missing(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="too long"):
         is_missing(str(tmp_path / ("x" * 300)))
+
+
+def test_a_file_system_is_named_as_in_the_mount_table() -> None:
+    for path, name in (("/proc", "proc"), ("/proc/self", "proc"), ("/sys", "sysfs")):
+        fd = os.open(path, os.O_PATH)
+        assert file_system(fd) == name
+        os.close(fd)

@@ -10,7 +10,7 @@ import pytest
 
 from paddock.errors import UserError
 from paddock.reports import FetchInfo, LeaveReport
-from paddock.runtime import departures, workspaces
+from paddock.runtime import departures
 from tests.support.serving import request, running
 from tests.workspace.scenes import make_repository
 
@@ -53,7 +53,7 @@ def test_a_box_without_a_gitdir_has_no_commits_to_fetch(tmp_path: Path) -> None:
 def test_what_is_new_since_the_last_look_is_told_once(tmp_path: Path) -> None:
     async def act(runtime: Runtime, box: Box) -> None:
         workspace = box.row.spec.workspace
-        box.before = workspaces.survey(workspace)
+        box.before = runtime.workspaces.survey(workspace)
         os.mkdir(f"{workspace}/.idea")
         os.mkdir(f"{workspace}/inner")
         make = f"{workspace}/inner/.git"

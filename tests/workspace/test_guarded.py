@@ -10,6 +10,7 @@ import pytest
 
 from paddock.errors import UserError
 from paddock.workspace import guarded, nested
+from paddock.workspace.tree import Memory
 from tests.workspace.scenes import enter
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 def survey(work: Path) -> guarded.Survey:
     found = guarded.Survey()
-    nested.find(os.fspath(work), look=found.look)
+    nested.find(os.fspath(work), Memory(guarded.marked), look=found.look)
     return found
 
 
@@ -128,10 +129,31 @@ def test_new_and_changed_ones_are_reported_at_every_depth(tmp_path: Path) -> Non
 def test_files_that_look_secret_are_named(tmp_path: Path, name: str, secret: bool) -> None:
     assert guarded.looks_secret(name) is secret
     fill(tmp_path, f"config/{name}", "node_modules/x/.env")
-    seen = (f"config/{name}",) if secret else ()
+    seen = [f"config/{name}"] if secret else []
     assert guarded.visible_secrets(os.fspath(tmp_path)) == seen
-    assert guarded.visible_secrets(os.fspath(tmp_path), masked=("config",)) == ()
-    assert guarded.visible_secrets(os.fspath(tmp_path), entries_max=0) == ()
+    assert survey(tmp_path).secrets == seen
+    assert guarded.unmasked(seen, ()) == tuple(seen)
+    assert guarded.unmasked(seen, ("config",)) == ()
+    assert guarded.unmasked(seen, (f"config/{name}", "x")) == ()
+    assert guarded.unmasked(seen, ("con",)) == tuple(seen)
+    assert guarded.visible_secrets(os.fspath(tmp_path), entries_max=0) == []
+
+
+def test_everything_that_is_looked_for_is_marked() -> None:
+    wanted = [name for name, _ in guarded.TRUSTED] + list(guarded.SECRET) + [".git", "git~2", *nested.BARE, ".ｇｉｔ"]
+    names = [name.replace("*", "any") for name in wanted]
+    names += [name.upper() for name in names if name not in nested.BARE] + [
+        "ſecrets.json",
+        ".K\u212airo",
+        "\u212aubeconfig",
+    ]
+    marked = guarded.marked("", names)
+    assert marked == [
+        name for name in names if guarded.why(name) or guarded.looks_secret(name) or nested.marked("", [name])
+    ]
+    assert set(names) - set(marked) == {".K\u212airo"}
+    assert guarded.marked("src", ["main.py", ".gitignore", ".github", "HEADER", "environment", "é"]) == []
+    assert guarded.marked("src/.vscode/x", ["main.py"]) == ["main.py"]
 
 
 def test_the_command_that_hides_them_can_be_typed() -> None:

@@ -14,7 +14,7 @@ from paddock import limits
 from paddock.client.transport import Transport
 from paddock.errors import PaddockError, UserError
 from paddock.model import BoxInfo, BoxState, WorkspaceMode
-from paddock.workspace import git, gitdir, repository, review
+from paddock.workspace import review
 from paddock.workspace.plan import Plan, Why
 from paddock.workspace.review import Result
 
@@ -157,6 +157,8 @@ class Reviewing:
         return found
 
     def _units(self) -> tuple[Unit, ...]:
+        from paddock.workspace import gitdir, repository  # only a merge needs them
+
         private = gitdir.load(f"{self._directory}/git", repository.find(self._workspace))
         return private.units if private else ()
 
@@ -178,6 +180,8 @@ class Reviewing:
 
 def _committed(unit: Unit, path: str) -> bytes | None:
     """A file as the commit has it that the box started from."""
+    from paddock.workspace import git
+
     place = git.owned(unit.repository.common_dir, unit.repository.owner)
     words = ["cat-file", "blob", f"{unit.base[0]}:{path}"]
     done = git.hardened(words, place, output_bytes_max=limits.REVIEW_TEXT_BYTES)

@@ -8,7 +8,7 @@ from paddock.fs.sockets import bind_unix, connect_unix, receive_fds
 from paddock.fs.swap import exchange, rename_new
 from paddock.fs.sync import sync_all, sync_file_systems
 from paddock.fs.usage import tree_bytes
-from paddock.fs.walk import is_missing, is_scarcity, mount_id
+from paddock.fs.walk import file_system, is_missing, is_scarcity, mount_id
 
 __all__ = [
     "FileLock",
@@ -16,6 +16,7 @@ __all__ = [
     "connect_unix",
     "discard_tree",
     "exchange",
+    "file_system",
     "is_beneath",
     "is_missing",
     "is_scarcity",

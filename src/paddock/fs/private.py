@@ -37,13 +37,16 @@ def make_private_dir(path: str) -> None:
         ) from error
 
 
-def write_atomic(path: str, data: bytes, mode: int = 0o600) -> None:
-    """Replace `path` by `data`: after a crash or on a full disk the old or the new content is there, never a part."""
+def write_atomic(path: str, data: bytes, mode: int = 0o600, *, sync: bool = True) -> None:
+    """Replace `path` by `data`: after a crash or on a full disk the old or the new content is there, never a part.
+
+    Without `sync` that does not hold for a crash of the machine, and the disk is not waited for.
+    """
     directory, name = os.path.split(path)
     try:
         at = os.open(directory or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            _replace(at, name, data, mode)
+            _replace(at, name, data, mode, sync=sync)
         finally:
             os.close(at)
     except OSError as error:
@@ -51,7 +54,7 @@ def write_atomic(path: str, data: bytes, mode: int = 0o600) -> None:
         raise Unavailable(f"cannot write {path!r}: {error.strerror}", hint=hint, code="write") from error
 
 
-def _replace(at: int, name: str, data: bytes, mode: int) -> None:
+def _replace(at: int, name: str, data: bytes, mode: int, *, sync: bool) -> None:
     fresh = f".new-{os.urandom(8).hex()}"
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=at)
     try:
@@ -60,14 +63,16 @@ def _replace(at: int, name: str, data: bytes, mode: int) -> None:
             while rest:
                 rest = rest[os.write(fd, rest) :]
             os.fchmod(fd, mode)
-            os.fsync(fd)
+            if sync:
+                os.fsync(fd)
         finally:
             os.close(fd)
         os.rename(fresh, name, src_dir_fd=at, dst_dir_fd=at)
     except BaseException:
         os.unlink(fresh, dir_fd=at)
         raise
-    os.fsync(at)
+    if sync:
+        os.fsync(at)
 
 
 def _parts(path: str) -> list[str]:

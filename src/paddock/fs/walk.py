@@ -119,6 +119,16 @@ def mount_id(fd: int) -> int:
         os.close(info)
 
 
+def file_system(fd: int) -> str:
+    """The type of the file system a descriptor is on, as the mount table names it; empty if it is not in there."""
+    wanted = b"%d" % mount_id(fd)
+    with open("/proc/self/mountinfo", "rb") as table:
+        for line in table:
+            if line.partition(b" ")[0] == wanted:
+                return line.partition(b" - ")[2].partition(b" ")[0].decode("ascii", "replace")
+    return ""
+
+
 def open_up(place: int) -> None:
     """Give the owner, us, all rights to a directory; fchmod refuses O_PATH descriptors, their /proc name does not."""
     mode = stat.S_IMODE(os.fstat(place).st_mode)

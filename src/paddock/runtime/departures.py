@@ -51,7 +51,7 @@ async def left(runtime: Runtime, box_id: str) -> LeaveReport:
 async def look(runtime: Runtime, box: Box) -> None:
     """The processes of an ephemeral box are gone: what it left is known before all else is cleared away."""
     try:
-        report, has_news = await asyncio.to_thread(lambda: (_look(box), _has_news(box)))
+        report, has_news = await asyncio.to_thread(lambda: (_look(runtime, box), _has_news(box)))
     except (PaddockError, OSError, RuntimeError) as error:
         log.warning("what %s left: %s", box.name, error)
         report, has_news = LeaveReport(problems=(f"what the box left could not be looked at: {error}",)), False
@@ -107,7 +107,7 @@ async def commits(runtime: Runtime, name: str) -> tuple[Commit, ...]:
 
 
 async def _report(runtime: Runtime, box: Box) -> LeaveReport:
-    report = await asyncio.to_thread(_look, box)
+    report = await asyncio.to_thread(_look, runtime, box)
     return await _with_commits(runtime, box, report)
 
 
@@ -123,11 +123,11 @@ async def _with_commits(runtime: Runtime, box: Box, report: LeaveReport) -> Leav
     return replace(report, arrived=found.arrived, problems=(*report.problems, *problems))
 
 
-def _look(box: Box) -> LeaveReport:
+def _look(runtime: Runtime, box: Box) -> LeaveReport:
     spec, before = box.row.spec, box.before
     if spec.mode is not WorkspaceMode.LIVE or not box.has_run:
         return LeaveReport()
-    after = workspaces.survey(spec.workspace)
+    after = runtime.workspaces.survey(spec.workspace)
     box.before = after
     if before is None:  # an earlier daemon started it: what is new since it was made is the box's, or may be
         since_ns = int(datetime.fromisoformat(box.row.created_at).timestamp()) * 1_000_000_000

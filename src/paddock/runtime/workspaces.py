@@ -18,8 +18,9 @@ from paddock import codec, fs, limits
 from paddock.errors import PaddockError, Unavailable, UserError
 from paddock.model import Mount, WorkspaceMode
 from paddock.runtime.staleness import Staleness
-from paddock.workspace import clone, closed, foreign, gitdir, guarded, index, nested, refs, repository
+from paddock.workspace import clone, closed, foreign, gitdir, guarded, identity, index, nested, refs, repository
 from paddock.workspace import review as reviews
+from paddock.workspace.tree import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -70,6 +71,7 @@ class Workspaces:
         self._directory = directory
         self._boxes = boxes
         self.staleness = Staleness(boxes)
+        self._trees = Memory(guarded.marked)
         self._identities: dict[tuple[str, str], tuple[float, Identity]] = {}
 
     def __repr__(self) -> str:
@@ -115,7 +117,9 @@ class Workspaces:
                 private = self._private(spec, directory, found)
                 _open_layers(spec, directory)
                 others = foreign.near_the_top(spec.workspace, limits.FOREIGN_LOOK_ENTRIES)
-                notes = (*private.notes, *_secrets(spec, found), *([foreign.words(others)] if others else []))
+                seen = _secrets(spec, guarded.visible_secrets(spec.workspace))
+                hidden = _in_history(spec, found)
+                notes = (*private.notes, *seen, *hidden, *([foreign.words(others)] if others else []))
                 return Prepared(mounts=private.mounts, notes=notes, has_foreign=bool(others))
             case WorkspaceMode.CLONE:
                 return Prepared(mounts=self._clone(spec, directory, found), notes=_in_history(spec, found))
@@ -143,32 +147,38 @@ class Workspaces:
             os.unlink(f"{self._directory}/{name}")
 
     def _live(self, spec: BoxSpec, directory: str, found: Repository) -> Prepared:
-        before = survey(spec.workspace)
+        before = self.survey(spec.workspace)
         private = self._private(spec, directory, found)
         guards = closed.guards(f"{directory}/{_GIT}", found, before.found.nested, spec.caller_home)
         if guards.placeholders:
             self._remember(spec.workspace, guards.placeholders)
         trusted = guarded.mounts(spec.workspace, guarded.existing(spec.workspace), spec.writable)
         mounts = tuple(dict.fromkeys((*private.mounts, *guards.mounts, *trusted)))
-        notes = (
-            *private.notes,
-            *_secrets(spec, found),
-            *(() if before.found.complete else (_NOT_ALL,)),
-        )
+        notes = (*private.notes, *_secrets(spec, before.survey.secrets), *_in_history(spec, found))
+        notes = notes if before.found.complete else (*notes, _NOT_ALL)
         return Prepared(mounts=mounts, notes=notes, before=before)
+
+    def survey(self, workspace: str) -> Before:
+        """Every place below a workspace that the host trusts, found in one walk."""
+        since_ns = time.time_ns() - _TICKS_NS
+        places = guarded.Survey()
+        found = nested.find(workspace, self._trees, look=places.look)
+        return Before(found=found, survey=places, since_ns=since_ns)
 
     def _remember(self, workspace: str, paths: tuple[str, ...]) -> None:
         fs.make_private_dir(self._directory)
         name = hashlib.sha256(os.fsencode("\0".join((workspace, *paths)))).hexdigest()[:32]
         record = Placeholders(workspace=workspace, paths=paths)
-        fs.write_atomic(f"{self._directory}/{name}", json.dumps(codec.to_wire(record)).encode())
+        # Not synced, which would cost a start more than all else here: lost with the machine, an empty directory stays.
+        fs.write_atomic(f"{self._directory}/{name}", json.dumps(codec.to_wire(record)).encode(), sync=False)
 
     def _private(self, spec: BoxSpec, directory: str, found: Repository) -> gitdir.Private:
         place = f"{directory}/{_GIT}"
         if known := gitdir.load(place, found):
             return known
         who = self._identity(spec.caller_home, found)
-        return gitdir.make(place, found, who=who, shown=_shown(spec), same_ids=os.getuid() != 0)
+        same_ids, stays = os.getuid() != 0, not spec.ephemeral
+        return gitdir.make(place, found, who=who, shown=_shown(spec), same_ids=same_ids, stays=stays)
 
     def _clone(self, spec: BoxSpec, directory: str, found: Repository) -> tuple[Mount, ...]:
         place = f"{directory}/{_GIT}"
@@ -183,25 +193,20 @@ class Workspaces:
         return made.private.mounts
 
     def _identity(self, home: str, found: Repository) -> Identity:
+        try:
+            return identity.read(home, found) or self._asked_identity(home, found)
+        except Unavailable as error:
+            log.info("no name to commit with: %s", error)  # a host without git has boxes too
+            return gitdir.Identity()
+
+    def _asked_identity(self, home: str, found: Repository) -> Identity:
         key = (home, found.git_dir)
         known = self._identities.get(key)
         if known is None or time.monotonic() - known[0] > _IDENTITY_FRESH_S:
-            try:
-                who = gitdir.identity(home, found)
-            except Unavailable as error:
-                log.info("no name to commit with: %s", error)  # a host without git has boxes too
-                who = gitdir.Identity()
+            who = gitdir.identity(home, found)
             self._identities.clear()
             known = self._identities[key] = (time.monotonic(), who)
         return known[1]
-
-
-def survey(workspace: str) -> Before:
-    """Every place below a workspace that the host trusts, found in one walk."""
-    since_ns = time.time_ns() - _TICKS_NS
-    places = guarded.Survey()
-    found = nested.find(workspace, look=places.look)
-    return Before(found=found, survey=places, since_ns=since_ns)
 
 
 def units(spec: BoxSpec, directory: str) -> tuple[Unit, ...]:
@@ -222,16 +227,15 @@ def _in_history(spec: BoxSpec, found: Repository) -> tuple[str, ...]:
     )
 
 
-def _secrets(spec: BoxSpec, found: Repository) -> tuple[str, ...]:
-    seen = guarded.visible_secrets(spec.workspace, spec.masks)
-    told = _in_history(spec, found)
+def _secrets(spec: BoxSpec, found: list[str]) -> tuple[str, ...]:
+    seen = guarded.unmasked(found, spec.masks)
     if not seen:
-        return told
+        return ()
     shown = ", ".join(seen[:_SECRETS_SHOWN]) + (
         f" and {len(seen) - _SECRETS_SHOWN} more" if seen[_SECRETS_SHOWN:] else ""
     )
     hint = f"to hide such files make it with {guarded.mask_words(seen[:_SECRETS_SHOWN])}"
-    return (f"the box can read {shown}; {hint}", *told)
+    return (f"the box can read {shown}; {hint}",)
 
 
 def _open_layers(spec: BoxSpec, directory: str) -> None:

@@ -75,12 +75,13 @@ def make(
     shown: tuple[str, ...] = (),
     same_ids: bool = True,
     objects: str = OBJECTS,
+    stays: bool = True,
 ) -> Private:
     """Write the box's gitdir into the new directory `private_dir` and say what is mounted; UserError if it cannot be.
 
     `shown` are the other directories the user gave to the box: objects borrowed from elsewhere are for it only there.
     `same_ids`: files have the same owner inside, so that git need not read all of them to see that they are unchanged.
-    `objects`: another place for each repository of one box.
+    `objects`: another place for each repository of one box. `stays`: the box has it after a crash of the machine too.
     """
     load(private_dir, found)  # never over a gitdir that a box has worked in
     try:
@@ -92,7 +93,7 @@ def make(
         record = json.dumps(codec.to_wire(private)).encode()
     except OSError as error:
         raise Unavailable(f"cannot make the box's gitdir: {error.strerror}", code="gitdir") from error
-    fs.write_atomic(os.path.join(private_dir, _RECORD), record)
+    fs.write_atomic(os.path.join(private_dir, _RECORD), record, sync=stays)
     return private
 
 

@@ -19,10 +19,13 @@ from paddock.errors import UserError
 from paddock.model import Mount
 from paddock.text import neutralise
 from paddock.workspace import nested, repository
+from paddock.workspace.tree import Memory, Walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from paddock.workspace.tree import Place
 
 # Names at the top of a project (found at every depth when the box ends), in lower case, and who obeys them.
 TRUSTED: tuple[tuple[str, str], ...] = (
@@ -99,26 +102,48 @@ class Existing:
 
 
 class Survey:
-    """Every trusted place of a workspace and when something in it last changed; give `look` to nested.find()."""
+    """Every trusted place of a workspace and when something in it last changed, and what looks secret there.
+
+    Give `look` to nested.find(), with a memory that marks what marked() does.
+    """
 
     def __init__(self) -> None:
         self.changed_ns: dict[str, int] = {}
+        self.secrets: list[str] = []
 
     def __repr__(self) -> str:
         return f"<Survey of {len(self.changed_ns)} places>"
 
-    def look(self, place: str, entries: list[os.DirEntry[str]]) -> None:
-        inside = _trusted_part(place)
-        for entry in entries:
-            path = f"{place}/{entry.name}" if place else entry.name
-            top = inside or (path if why(entry.name) else "")
-            if not top:
+    def look(self, place: Place) -> None:
+        inside = _trusted_part(place.path)
+        bears_secrets = _SKIPPED.isdisjoint(place.path.split("/"))
+        for name in place.listing.marked:
+            path = f"{place.path}/{name}" if place.path else name
+            top = inside or (path if why(name) else "")
+            is_secret = bears_secrets and looks_secret(name)
+            if not top and not is_secret:
                 continue
             try:
-                changed = entry.stat(follow_symlinks=False).st_ctime_ns
+                status = os.stat(name, dir_fd=place.fd, follow_symlinks=False)
             except FileNotFoundError:
                 continue
-            self.changed_ns[top] = max(changed, self.changed_ns.get(top, 0))
+            if top:
+                self.changed_ns[top] = max(status.st_ctime_ns, self.changed_ns.get(top, 0))
+            if is_secret and stat.S_ISREG(status.st_mode):
+                self.secrets.append(path)
+
+
+def marked(place: str, names: list[str]) -> list[str]:
+    """Of the names in a directory those that a walk of a workspace is made for; in a trusted one, all."""
+    if _trusted_part(place):
+        return names
+    # All names of a project pass here: the first test is quick, and the second says no more often than not.
+    likely = [
+        name
+        for name in names
+        if name[:_HEAD].lower() in _HEADS or name[-_TAIL:].lower() in _TAILS or not name.isascii()
+    ]
+    return [name for name in likely if why(name) or looks_secret(name) or nested.marked(place, [name])]
 
 
 def why(name: str) -> str:
@@ -165,35 +190,27 @@ def created(before: Survey | None, after: Survey, since_ns: int, writable: tuple
     return _ordered(found)
 
 
-def visible_secrets(
-    workspace: str, masked: tuple[str, ...] = (), entries_max: int = limits.SECRET_LOOK_ENTRIES
-) -> tuple[str, ...]:
-    """Files near the top of a workspace that look like passwords or keys, and that the box will see."""
-    found: list[str] = []
-    waiting = [""]
+def visible_secrets(workspace: str, entries_max: int = limits.SECRET_LOOK_ENTRIES) -> list[str]:
+    """Files near the top of a workspace that look like passwords or keys."""
+    survey = Survey()
+
+    def visit(place: Place) -> list[str]:
+        survey.look(place)
+        return [path for path in place.listing.below if path.rpartition("/")[2] not in _SKIPPED]
+
     with repository.opened(workspace) as root:
-        while waiting and entries_max > 0:
-            place = waiting.pop(0)
-            try:
-                fd = fs.open_beneath(root, place or ".", os.O_RDONLY | os.O_DIRECTORY)
-            except OSError as error:
-                if fs.is_scarcity(error):
-                    raise
-                continue
-            try:
-                with os.scandir(fd) as entries:
-                    for entry in entries:
-                        entries_max -= 1
-                        path = f"{place}/{entry.name}" if place else entry.name
-                        if path in masked or entries_max <= 0:
-                            continue
-                        if entry.is_dir(follow_symlinks=False):
-                            waiting += [path] if entry.name not in _SKIPPED else []
-                        elif entry.is_file(follow_symlinks=False) and looks_secret(entry.name):
-                            found.append(path)
-            finally:
-                os.close(fd)
-    return tuple(sorted(found))
+        Walk(workspace, Memory(_secret_or_skipped), entries_max=entries_max).run(root, visit)
+    return survey.secrets
+
+
+def _secret_or_skipped(_: str, names: list[str]) -> list[str]:
+    return [name for name in names if name in _SKIPPED or looks_secret(name)]
+
+
+def unmasked(secrets: Iterable[str], masks: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that a box will see."""
+    hidden = tuple(f"{path}/" for path in masks)
+    return tuple(sorted(path for path in secrets if not f"{path}/".startswith(hidden)))
 
 
 def looks_secret(name: str) -> bool:
@@ -256,6 +273,13 @@ def _any(patterns: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(map(fnmatch.translate, patterns)))
 
 
+def _ends(patterns: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str]]:
+    """How each name that fits one of the patterns begins or, where that is open, ends."""
+    heads = {pattern.partition("*")[0][:_HEAD] for pattern in patterns if not pattern.startswith("*")}
+    tails = {pattern[-_TAIL:] for pattern in patterns if pattern.startswith("*")}
+    return frozenset(heads), frozenset(tails)
+
+
 def _ordered(found: list[Trusted]) -> tuple[Trusted, ...]:
     return tuple(sorted(found, key=lambda item: item.path))
 
@@ -263,3 +287,7 @@ def _ordered(found: list[Trusted]) -> tuple[Trusted, ...]:
 _NAMES = {name: text for name, text in TRUSTED if "*" not in name}
 _PATTERNS = tuple((_any((name,)), text) for name, text in TRUSTED if "*" in name)
 _SECRET, _HARMLESS = _any(SECRET), _any(HARMLESS)
+_HEAD, _TAIL = 3, 4
+_HEADS, _TAILS = _ends(
+    (*(name for name, _ in TRUSTED), *SECRET, ".git", "git~", "head", "commondir", "objects", "refs")
+)

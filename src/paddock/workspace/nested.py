@@ -12,7 +12,6 @@ from __future__ import annotations
 import enum
 import os
 import stat
-import time
 import unicodedata
 from dataclasses import dataclass
 
@@ -20,10 +19,13 @@ from paddock import fs, limits
 from paddock.errors import Unavailable
 from paddock.model import Mount
 from paddock.workspace import refs, repository
+from paddock.workspace.tree import Memory, Walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from paddock.workspace.tree import Place
 
 # What a user can tell their own git (`git config --global`), so that it obeys no repository it was not led into: none
 # without a `.git`, and no submodule only because it looks at the repository around it.
@@ -35,7 +37,7 @@ ADVISED: tuple[tuple[str, str], ...] = (
     ("fetch.recurseSubmodules", "false"),
 )
 
-_LISTABLE = os.O_RDONLY | os.O_DIRECTORY
+BARE = frozenset({"HEAD", "commondir", "objects", "refs"})  # in a repository without a .git
 # Characters that HFS+ leaves out when it compares names.
 _IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
 _SHORT_NAMES = frozenset({"git~1", "git~2", "git~3", "git~4"})  # of .git, on Windows file systems
@@ -74,22 +76,29 @@ def is_dot_git(name: str) -> bool:
     return plain == ".git" or plain in _SHORT_NAMES
 
 
+def marked(_: str, names: list[str]) -> list[str]:
+    """The names by which a repository is known."""
+    return [name for name in names if name in BARE or is_dot_git(name)]
+
+
 def find(
     workspace: str,
+    memory: Memory | None = None,
     *,
     entries_max: int = limits.NESTED_ENTRIES,
     seconds_max: float = limits.NESTED_S,
-    look: Callable[[str, list[os.DirEntry[str]]], None] | None = None,
+    look: Callable[[Place], None] | None = None,
 ) -> Found:
     """Every repository beneath the workspace but its own; what lies inside one is not looked at.
 
-    `look` is given each directory's path and entries on the way, so that one walk serves all who ask. Links are not
-    followed, and a tree in motion costs no more than the bounds.
+    `memory` marks at least what marked() does. `look` is given each place where something is marked, so that one
+    walk serves all who ask. Links are not followed, and a tree in motion costs no more than the bounds.
     """
-    walk = _Walk(workspace, entries_max, time.monotonic() + seconds_max, look)
+    walk = Walk(workspace, memory or Memory(marked), entries_max=entries_max, seconds_max=seconds_max)
+    finder = _Finder(workspace, look)
     with repository.opened(workspace) as root:
-        walk.run(root)
-    return Found(nested=tuple(sorted(walk.found, key=lambda item: item.path)), complete=walk.complete)
+        walk.run(root, finder.visit)
+    return Found(nested=tuple(sorted(finder.found, key=lambda item: item.path)), complete=walk.complete)
 
 
 def new(before: Found, after: Found, since_ns: int) -> tuple[Nested, ...]:
@@ -148,83 +157,33 @@ def _behead(at: int, name: str) -> None:
         os.close(fd)
 
 
-class _Walk:
-    def __init__(
-        self,
-        workspace: str,
-        entries_max: int,
-        deadline: float,
-        look: Callable[[str, list[os.DirEntry[str]]], None] | None,
-    ) -> None:
+class _Finder:
+    def __init__(self, workspace: str, look: Callable[[Place], None] | None) -> None:
         self._workspace = workspace
-        self._left = entries_max
-        self._deadline = deadline
         self._look = look
-        self._seen: set[tuple[int, int]] = set()
-        self._waiting_chars = 0
         self.found: list[Nested] = []
-        self.complete = True
 
-    def run(self, root: int) -> None:
-        waiting = [""]
-        while waiting:
-            place = waiting.pop()
-            self._waiting_chars -= len(place)
-            try:
-                fd = fs.open_beneath(root, place or ".", _LISTABLE)
-            except OSError as error:
-                if fs.is_scarcity(error):
-                    raise
-                self.complete &= isinstance(error, (FileNotFoundError, NotADirectoryError))
-                continue
-            try:
-                if not self._directory(fd, place, waiting):
-                    self.complete = False
-                    return
-            finally:
-                os.close(fd)
-
-    def _directory(self, fd: int, place: str, waiting: list[str]) -> bool:
-        """Look at one directory; False when a bound was reached."""
-        status = os.fstat(fd)
-        if (status.st_dev, status.st_ino) in self._seen:  # moved about while we walk, or mounted twice
-            return True
-        self._seen.add((status.st_dev, status.st_ino))
-        entries: list[os.DirEntry[str]] = []
-        with os.scandir(fd) as listing:
-            for entry in listing:
-                entries.append(entry)
-                self._left -= 1
-                if self._left < 0:
-                    return False
-        if time.monotonic() > self._deadline or len(self.found) > limits.NESTED_MAX:
-            return False
+    def visit(self, place: Place) -> Sequence[str] | None:
+        """The directories to look at next; None when a bound was reached."""
+        if len(self.found) > limits.NESTED_MAX:
+            return None
         if self._look:
-            self._look(place, entries)
-        prefix = f"{place}/" if place else ""
-        names = {entry.name for entry in entries}
+            self._look(place)
+        names = set(place.listing.marked)
         if "HEAD" in names and ("commondir" in names or {"objects", "refs"} <= names):
             # The workspace itself too: git takes it for one when its .git is none.
-            self.found.append(Nested(path=place or ".", form=Form.BARE, changed_ns=_newest(fd, ".", status)))
-            if place:
-                return True
-        return self._below(fd, entries, prefix, waiting)
+            changed_ns = _newest(place.fd, ".", os.fstat(place.fd))
+            self.found.append(Nested(path=place.path or ".", form=Form.BARE, changed_ns=changed_ns))
+            if place.path:
+                return ()
+        for name in filter(is_dot_git, place.listing.marked):
+            if place.path or name != ".git":
+                self._take(place.fd, name, f"{place.path}/" if place.path else "")
+        return [path for path in place.listing.below if not is_dot_git(path.rpartition("/")[2])]
 
-    def _below(self, fd: int, entries: list[os.DirEntry[str]], prefix: str, waiting: list[str]) -> bool:
-        for entry in entries:
-            if is_dot_git(entry.name):
-                if prefix or entry.name != ".git":
-                    self._take(fd, entry, prefix)
-            elif entry.is_dir(follow_symlinks=False):
-                waiting.append(prefix + entry.name)
-                self._waiting_chars += len(waiting[-1])
-                if self._waiting_chars > limits.NESTED_CHARS:
-                    return False
-        return True
-
-    def _take(self, fd: int, entry: os.DirEntry[str], prefix: str) -> None:
+    def _take(self, fd: int, name: str, prefix: str) -> None:
         try:
-            status = entry.stat(follow_symlinks=False)
+            status = os.stat(name, dir_fd=fd, follow_symlinks=False)
         except FileNotFoundError:
             return
         form = Form.LINK
@@ -233,11 +192,11 @@ class _Walk:
             form = Form.DIRECTORY
         elif stat.S_ISREG(status.st_mode):
             form = Form.POINTER
-            text = refs.read_small(fd, entry.name) if status.st_size <= limits.GIT_FILE_BYTES else ""
+            text = refs.read_small(fd, name) if status.st_size <= limits.GIT_FILE_BYTES else ""
             target = repository.pointed_at(text, os.path.join(self._workspace, prefix))
             inward = target.startswith(f"{self._workspace}/.git/")
-        path = prefix + entry.name
-        self.found.append(Nested(path=path, form=form, changed_ns=_newest(fd, entry.name, status), inward=inward))
+        changed_ns = _newest(fd, name, status)
+        self.found.append(Nested(path=prefix + name, form=form, changed_ns=changed_ns, inward=inward))
 
 
 def _newest(fd: int, name: str, status: os.stat_result) -> int:

@@ -21,12 +21,14 @@ from paddock.paths import home_directory
 from paddock.text import neutralise
 from paddock.workspace import nested, refs, repository, settings
 from paddock.workspace.repository import Kind, Repository
+from paddock.workspace.tree import Memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from paddock.workspace.settings import Settings
+    from paddock.workspace.tree import Place
 
 _INCLUDES_DEPTH = 10  # as git
 _OWN = ("config", "config.worktree", "HEAD", "index", "packed-refs", "hooks", "info", "info/attributes")
@@ -129,12 +131,14 @@ def check_links(found: Repository) -> None:
         return
     twins: list[tuple[str, str]] = []
 
-    def look(place: str, entries: list[os.DirEntry[str]]) -> None:
-        for entry in entries:
-            if entry.inode() in inodes and entry.is_file(follow_symlinks=False):
-                twins.append((f"{place}/{entry.name}".lstrip("/"), inodes[entry.inode()]))
+    def look(place: Place) -> None:
+        for name in place.listing.marked:
+            with contextlib.suppress(FileNotFoundError):
+                status = os.stat(name, dir_fd=place.fd, follow_symlinks=False)
+                if status.st_ino in inodes and stat.S_ISREG(status.st_mode):
+                    twins.append((f"{place.path}/{name}".lstrip("/"), inodes[status.st_ino]))
 
-    nested.find(found.workspace, look=look)
+    nested.find(found.workspace, Memory(lambda _, names: names), look=look)
     for twin, path in twins:
         if os.path.samefile(f"{found.workspace}/{twin}", path):
             message = f"{found.workspace}/{neutralise(twin)} is another name of {neutralise(path)}, which git obeys"

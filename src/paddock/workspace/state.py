@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 
 from paddock import codec
 from paddock.errors import Unavailable, UserError
-from paddock.fs import mount_id, write_atomic
+from paddock.fs import file_system, write_atomic
 from paddock.limits import HISTORY_BYTES, REVIEW_PATH_BYTES, REVIEW_PINS_MAX
 from paddock.workspace import overlay
 from paddock.workspace.entries import Entry, Seen, look, open_directory
@@ -189,7 +189,7 @@ def now(base: int) -> Epoch:
         wall_ns=coarse_ns(),
         boot_ns=time.clock_gettime_ns(time.CLOCK_BOOTTIME),
         boot_id=boot_id,
-        local=_file_system(base) in _LOCAL,
+        local=file_system(base) in _LOCAL,
     )
 
 
@@ -250,14 +250,3 @@ def _set_back(epoch: Epoch, now: Epoch) -> bool:
     if epoch.boot_id == now.boot_id:
         return (now.wall_ns - now.boot_ns) - (epoch.wall_ns - epoch.boot_ns) < -_SLEW_NS
     return now.wall_ns < epoch.wall_ns
-
-
-def _file_system(fd: int) -> str:
-    """The type of the file system a descriptor is on, as the mount table names it."""
-    wanted = b"%d" % mount_id(fd)
-    with open("/proc/self/mountinfo", "rb") as table:
-        for line in table:
-            left, _, right = line.partition(b" - ")
-            if left.split(None, 1)[0] == wanted:
-                return right.split(None, 1)[0].decode("ascii", "replace")
-    return ""
