@@ -142,12 +142,16 @@ def test_a_live_box_has_nothing_to_review(paddock: Paddock, project: Path, insta
 
 
 def test_an_existing_box_keeps_its_mode(installation: Installation) -> None:
-    installation.cli("run", "--review", "shell", ".", "--", "-c", "true")
+    named = ("run", "--name", "kept")
+    installation.cli(*named, "--review", "shell", ".", "--", "-c", "true")
     for words in (["--clone"], ["--mask", "file"], ["--branch", "x"]):
         (installation.workspace / "file").touch()
-        done = installation.cli("run", *words, "shell", ".", "--", "-c", "true")
+        done = installation.cli(*named, *words, "shell", ".", "--", "-c", "true")
         assert (done.returncode, b"exists with other" in done.stderr) == (2, True), (words, done.stderr)
-    assert installation.cli("run", "--review", "shell", ".", "--", "-c", "true").returncode == 0
+    for words in (["--review"], []):
+        assert installation.cli("run", *words, "shell", ".", "--", "-c", "echo x > new").returncode == 0
+    assert not (installation.workspace / "new").exists()
+    assert installation.cli("ls", "-q").stdout.split() == [b"kept"]
 
 
 def test_hostile_names_and_lines_reach_no_terminal(installation: Installation, project: Path) -> None:

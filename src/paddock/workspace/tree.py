@@ -63,7 +63,7 @@ _Known = dict[str, Listing]
 class Memory:
     """Of the workspaces that were walked last. All it holds is true at any time, so any thread may use it."""
 
-    def __init__(self, mark: Mark, *, bytes_max: int = limits.TREE_BYTES_KEPT, settled_ns: int = SETTLED_NS) -> None:
+    def __init__(self, mark: Mark, *, bytes_max: int = limits.TREE_MEMORY_BYTES, settled_ns: int = SETTLED_NS) -> None:
         self.mark = mark
         self.settled_ns = settled_ns  # how long ago a directory must have changed to be remembered
         self.bytes_max = bytes_max
