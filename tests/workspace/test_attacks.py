@@ -152,6 +152,17 @@ def own_filter(place: Path) -> Path:
     return work
 
 
+def part_with_submodule(place: Path) -> Path:
+    """The workspace is a directory of a repository, and in it is a submodule that is not checked out."""
+    return uninitialised(place) / "libs"
+
+
+def part_with_hooks(place: Path) -> Path:
+    work = with_script(place, "part/hooks/pre-commit")
+    git(work, "config", "core.hooksPath", "part/hooks")
+    return work / "part"
+
+
 @dataclass(frozen=True)
 class Attack:
     """`enter` is where the user stands later. One that cannot be prevented must be found, and harmless once moved."""
@@ -209,6 +220,8 @@ ATTACKS = {
     "included file": Attack(including, "config >> team/config"),
     "included by that": Attack(including, "config >> team/more"),
     "filter of the project": Attack(own_filter, "cat $EVIL > tools/script; echo n > file"),
+    "submodule in a part": Attack(part_with_submodule, "plant sub", ".."),
+    "hooks in a part": Attack(part_with_hooks, "cat $EVIL > hooks/pre-commit", ".."),
     "init": Attack(no_repository, "plant ."),
     "init by hand": Attack(no_repository, "bare .git; mkdir -p .git/hooks; hook .git/hooks"),
     "new nested": Attack(plain, "plant new", "new", prevented=False),

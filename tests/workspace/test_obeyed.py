@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def places(work: Path, home: str = "/nonexistent") -> dict[str, bool]:
-    return dict(obeyed.places(repository.find(os.fspath(work)), home))
+    return dict(obeyed.places(repository.find(os.fspath(work)), home, os.fspath(work)))
 
 
 def test_a_plain_repository_obeys_none_of_its_files(tmp_path: Path) -> None:
@@ -47,10 +47,10 @@ def test_a_second_name_of_what_git_obeys_is_refused(tmp_path: Path) -> None:
     work = make_repository(tmp_path / "work")
     found = repository.find(os.fspath(work))
     os.link(work / ".git/config", tmp_path / "backup")
-    obeyed.check_links(found)
+    obeyed.check_links(found, os.fspath(work))
     os.link(work / ".git/config", work / "dir/config")
     with pytest.raises(UserError, match=r"dir/config is another name of .*/\.git/config"):
-        obeyed.check_links(found)
+        obeyed.check_links(found, os.fspath(work))
 
 
 @pytest.mark.parametrize(("value", "message"), [("../later", "a box could make"), ("..", "all files of the workspace")])

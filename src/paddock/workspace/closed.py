@@ -191,23 +191,27 @@ def _pointers(found: Repository) -> Iterator[str]:
 
 
 def _gitlinks(found: Repository) -> Iterator[str]:
-    if found.kind is Kind.NONE:
-        return
-    for one in _all(found):
+    for one in _around(found):
         with repository.opened(one.git_dir) as fd:
             for name in ("index", *(name for name in os.listdir(fd) if name.startswith("sharedindex."))):
                 data = refs.read_bytes(fd, name, limits.GIT_INDEX_BYTES)
                 for path in index.gitlinks(data, one.object_format):
-                    yield os.path.relpath(f"{one.workspace}/{path}", found.workspace)
+                    place = f"{one.workspace}/{path}"
+                    if place.startswith(f"{found.workspace}/"):
+                        yield os.path.relpath(place, found.workspace)
 
 
 def _obeyed(found: Repository, home: str) -> Iterator[tuple[str, bool]]:
-    if found.kind is Kind.NONE:
-        return
-    for one in _all(found):
-        obeyed.check_links(one)
-        for path, is_hooks in obeyed.places(one, home):
-            yield os.path.relpath(f"{one.workspace}/{path}", found.workspace), is_hooks
+    for one in _around(found):
+        obeyed.check_links(one, found.workspace)
+        yield from obeyed.places(one, home, found.workspace)
+
+
+def _around(found: Repository) -> Iterator[Repository]:
+    """All whose git looks at files of the workspace: its own repository, or the one it is a part of."""
+    one = repository.around(found)
+    if one is not None:
+        yield from _all(one)
 
 
 def _all(found: Repository) -> Iterator[Repository]:

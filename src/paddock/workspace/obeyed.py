@@ -20,7 +20,7 @@ from paddock.errors import UserError
 from paddock.paths import home_directory
 from paddock.text import neutralise
 from paddock.workspace import nested, refs, repository, settings
-from paddock.workspace.repository import Kind, Repository
+from paddock.workspace.repository import Repository
 from paddock.workspace.tree import Memory
 
 TYPE_CHECKING = False
@@ -94,19 +94,20 @@ class _Search:
         return os.path.join(directory, value)
 
 
-def places(found: Repository, home: str) -> Iterator[tuple[str, bool]]:
-    """The paths below the work tree of `found`, relative to it, without links, and whether each is for hooks.
+def places(found: Repository, home: str, workspace: str) -> Iterator[tuple[str, bool]]:
+    """The paths below `workspace`, which is the work tree of `found` or a part of it, and whether each is for hooks.
 
-    One may not exist yet; where hooks are looked for, an empty directory does no harm.
+    They are relative to it and without links. One may not exist yet; where hooks are looked for, an empty directory
+    does no harm.
     """
     search = _Search(found, home)
     search.run()
-    inside = f"{found.workspace}/"
+    inside = f"{workspace}/"
     own = (f"{found.git_dir}/", f"{found.common_dir}/")
     seen: dict[str, bool] = {}
     for path, is_hooks in search.paths.items():
         real = os.path.realpath(path)
-        if real == found.workspace:
+        if inside.startswith(f"{real}/"):
             raise _unprotectable(found, "makes git obey all files of the workspace", "set it to a directory of its own")
         if real.startswith(inside) and not f"{real}/".startswith(own):
             seen[real[len(inside) :]] = is_hooks
@@ -118,14 +119,14 @@ def places(found: Repository, home: str) -> Iterator[tuple[str, bool]]:
 def known(workspace: str) -> tuple[str, ...]:
     """The places of whatever repository a workspace is, for the user who asks; none where that cannot be told."""
     try:
-        found = repository.find(workspace)
-        return () if found.kind is Kind.NONE else tuple(path for path, _ in places(found, home_directory()))
+        around = repository.around(repository.find(workspace))
+        return tuple(path for path, _ in places(around, home_directory(), workspace)) if around else ()
     except UserError:
         return ()
 
 
-def check_links(found: Repository) -> None:
-    """UserError if a file that git obeys has another name among the files, by which a box could write it."""
+def check_links(found: Repository, workspace: str) -> None:
+    """UserError if a file that git obeys has another name in the workspace, by which a box could write it."""
     inodes = {inode: path for directory in {found.git_dir, found.common_dir} for inode, path in _linked(directory)}
     if not inodes:
         return
@@ -138,10 +139,10 @@ def check_links(found: Repository) -> None:
                 if status.st_ino in inodes and stat.S_ISREG(status.st_mode):
                     twins.append((f"{place.path}/{name}".lstrip("/"), inodes[status.st_ino]))
 
-    nested.find(found.workspace, Memory(lambda _, names: names), look=look)
+    nested.find(workspace, Memory(lambda _, names: names), look=look)
     for twin, path in twins:
-        if os.path.samefile(f"{found.workspace}/{twin}", path):
-            message = f"{found.workspace}/{neutralise(twin)} is another name of {neutralise(path)}, which git obeys"
+        if os.path.samefile(f"{workspace}/{twin}", path):
+            message = f"{workspace}/{neutralise(twin)} is another name of {neutralise(path)}, which git obeys"
             raise UserError(message, hint="replace it by a copy, or use --review", code="git-link")
 
 

@@ -79,6 +79,13 @@ def find(workspace: str) -> Repository:
     raise UserError(f"{workspace}/.git is {what}, which cannot be protected", hint=hint, code="git-link")
 
 
+def around(found: Repository) -> Repository | None:
+    """The repository whose files a workspace has: its own, or the one it is a part of; UserError as from find()."""
+    if found.kind is not Kind.NONE:
+        return found
+    return find(found.above) if found.above else None
+
+
 def read_refs(repository: Repository) -> refs.Refs:
     with opened(repository.git_dir) as git_dir, opened(repository.common_dir) as common:
         return refs.read(git_dir, common)
