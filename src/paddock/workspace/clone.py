@@ -57,7 +57,7 @@ def make(
     tree, fresh = os.path.join(private_dir, _TREE), os.path.join(private_dir, f"{_TREE}.new")
     fs.remove_tree(fresh)  # of an attempt that did not finish
     fs.make_private_dir(fresh)
-    os.chmod(fresh, os.stat(found.workspace).st_mode & 0o777)  # the box's own; the directory around it is closed
+    os.chmod(fresh, os.stat(found.workspace).st_mode & 0o777 | 0o700)  # the directory around it is closed
     _pointer(found, fresh)
     _check_out(found, private, fresh, branch)
     os.rename(fresh, tree)
