@@ -425,3 +425,13 @@ def test_importing_it_does_not_load_what_only_starting_needs() -> None:
     code = "import sys; sys.path[:0] = sys.argv[1:]; import paddock.proc; print(*sys.modules)"
     done = subprocess.run(python(code, *sys.path), capture_output=True, text=True, check=True, timeout=30)
     assert not {"subprocess", "select", "asyncio", "socket"} & set(done.stdout.split())
+
+
+def test_a_program_has_our_umask_unless_another_is_given(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        for umask, mode in ((-1, 0o600), (0o022, 0o644)):
+            proc.run(["/usr/bin/touch", f"{tmp_path}/{mode:o}"], env={}, cwd="/", timeout_s=10, umask=umask)
+            assert (tmp_path / f"{mode:o}").stat().st_mode & 0o777 == mode
+    finally:
+        os.umask(before)

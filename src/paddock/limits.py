@@ -181,6 +181,7 @@ GIT_BASE_TIPS_MAX = 256  # branches whose commits a box keeps alive on the host
 BUNDLE_BYTES = 2 * GIB  # commits of a box on their way home; more is data, not source
 BUNDLE_REFS_MAX = 1000
 GIT_LOG_COMMITS_MAX = 1000
+FAREWELL_S = 30.0  # what a box that is removed by force has for its commits to come home
 NESTED_ENTRIES = 500_000  # how much of a workspace is walked for repositories inside it
 NESTED_CHARS = 32 * MIB  # of paths yet to be walked: directories side by side at a depth of a megabyte fill memory
 NESTED_S = 5.0

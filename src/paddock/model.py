@@ -274,6 +274,7 @@ class BoxInfo:
     mode: WorkspaceMode = WorkspaceMode.LIVE
     branch: str = ""
     masks: tuple[str, ...] = ()
+    untold: int = 0  # things that it left, or that came home, and nobody was told: Box.pending() has them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,11 +47,12 @@ def run(
     stdin: bytes | None = None,
     output_bytes_max: int = MIB,
     owner: tuple[int, ...] | None = None,
+    umask: int = -1,
 ) -> Finished:
     """Run a program to its end, or kill it; either way its whole process group is gone afterwards.
 
-    It has no terminal. `output_bytes_max` holds for stdout and stderr each. With `owner`, a user and a group, root
-    has it run as those and in no other group. Unavailable if it cannot be started.
+    It has no terminal. `output_bytes_max` holds for stdout and stderr each; `umask` is ours unless given. With `owner`,
+    a user and a group, root has it run as those and in no other group. Unavailable if it cannot be started.
     """
     import subprocess
 
@@ -69,6 +70,7 @@ def run(
             user=user,
             group=group,
             extra_groups=() if owner else None,
+            umask=umask,
         )
         try:
             timed_out = not talk.until(process.pid, time.monotonic() + timeout_s)

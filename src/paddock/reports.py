@@ -112,3 +112,13 @@ class LeaveReport:
     complete: bool = True  # False: the workspace is too large to look at all of it
     arrived: tuple[ArrivalInfo, ...] = ()
     problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalInfo:
+    """What became of a box that was to be removed."""
+
+    box: str
+    left: LeaveReport = LeaveReport()  # what it left that nobody had been told
+    lost: tuple[str, ...] = ()  # went with it
+    kept: str = ""  # why it is still there

@@ -42,6 +42,17 @@ def neutralise(text: str | bytes, limit: int = LINE_CHARS) -> str:
     return head if len(head) <= limit and len(text) <= limit else _shorten(text, limit)
 
 
+def shell_word(text: str) -> str:
+    """`text` as one word of a shell, safe to print and to type; $'...', which dash does not know, if it must be."""
+    import shlex
+
+    if not re.search(_UNSAFE, text):
+        return shlex.quote(text)
+    data = text.encode("utf-8", "surrogateescape")
+    plain = "".join(chr(byte) if 0x20 <= byte < 0x7F and byte not in b"'\\" else f"\\{byte:03o}" for byte in data)
+    return f"$'{plain}'"
+
+
 def _escape(match: re.Match[str]) -> str:
     char = match[0]
     code = ord(char)

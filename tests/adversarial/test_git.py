@@ -100,7 +100,8 @@ say({
 
 
 def contents(place: Path) -> dict[str, tuple[int, bytes]]:
-    files = [path for path in place.rglob("*") if not path.is_dir()]
+    # refs/paddock is ours: what a box started from is kept there as long as it exists.
+    files = [path for path in place.rglob("*") if not path.is_dir() and "/refs/paddock/" not in str(path)]
     return {str(path): (path.lstat().st_mode, path.read_bytes()) for path in files}
 
 

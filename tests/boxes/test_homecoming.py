@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import signal
 import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.installation import until
 from tests.workspace.scenes import git, make_repository, snapshot
 
 if TYPE_CHECKING:
@@ -30,7 +33,25 @@ def project(installation: Installation) -> Path:
 
 def home_refs(project: Path) -> dict[str, str]:
     lines = git(project, "for-each-ref", "--format=%(refname) %(subject)", "refs/paddock").splitlines()
-    return dict(line.split(" ", 1) for line in lines)
+    return dict(line.split(" ", 1) for line in lines if "/@base/" not in line)
+
+
+def inspect(installation: Installation, box: str) -> dict[str, object]:
+    found = json.loads(installation.cli("inspect", "--json", box).stdout)[0]
+    assert isinstance(found, dict)
+    return found
+
+
+def state(installation: Installation, box: str) -> object:
+    return inspect(installation, box)["state"]
+
+
+def kill(installation: Installation, box: str) -> None:
+    """A box ends by itself, and nobody has asked for it."""
+    pid = inspect(installation, box)["pid"]
+    assert isinstance(pid, int)
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: state(installation, box) == "failed", "the box ended")
 
 
 def untouched(project: Path) -> dict[str, str]:
@@ -84,12 +105,14 @@ def test_fetch_brings_what_was_left_and_a_stopped_box_is_stopped_again(
     installation: Installation, project: Path
 ) -> None:
     installation.cli("create", "box", ".", cwd=project)
-    assert installation.cli("exec", "box", "sh", "-c", COMMIT).returncode == 0
+    script = f"echo kept > ~/own; {COMMIT}"
+    assert installation.cli("exec", "box", "sh", "-c", script).returncode == 0
     assert home_refs(project) == {}
-    installation.cli("stop", "box")
+    kill(installation, "box")
     done = installation.cli("git", "box", "fetch")
     assert done.stdout.decode().split()[1] == "refs/paddock/box/main", done.stderr
-    assert b"stopped" in installation.cli("ls").stdout
+    assert state(installation, "box") == "failed"
+    assert installation.cli("exec", "box", "cat", "/home/agent/own").stdout == b"kept\n", "its own files stay"
     again = installation.cli("git", "box", "fetch")
     assert (again.returncode, again.stderr) == (0, b"no new commits\n")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import stat
@@ -54,9 +55,11 @@ def _fill(place: Path) -> None:
 
 
 def seen(place: Path) -> dict[str, tuple[object, ...]]:
-    """Everything about a tree that a box could have changed."""
+    """Everything about a tree that a box could have changed; what we keep or bring home for it is not the box's."""
     found: dict[str, tuple[object, ...]] = {}
     for path in (place, *place.rglob("*")):
+        if re.search(r"/\.git/(refs$|(logs/)?refs/paddock|logs(/refs)?$|objects/pack)", str(path)):
+            continue
         status = path.lstat()
         content = path.read_bytes() if stat.S_ISREG(status.st_mode) else b""
         link = path.readlink() if stat.S_ISLNK(status.st_mode) else None

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class _Box:
     name = "box"
     mode = WorkspaceMode.REVIEW
+    workspace = "/work/a b"
+    ephemeral = False
 
 
 class _Command:
@@ -52,7 +54,8 @@ def test_dangers_are_said_to_everybody_and_the_rest_is_not(capsys: pytest.Captur
         problems=("a problem",),
     )
     quiet = told(capsys, report, quiet=True)
-    assert quiet.count("warning: ") == quiet.count("\n") == 4
+    assert (quiet.count("warning: "), quiet.count("\n")) == (4, 5)
+    assert "hint: paddock stop box && rm -rf -- '/work/a b/inner/.git'\n" in quiet
     assert "\033" not in quiet
     said = told(capsys, report)
     assert said.startswith(quiet)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 ARGUMENTS: dict[str, dict[str, object]] = {
     "left": {"box": "nobody"},
+    "pending": {"box": "nobody"},
     "touched": {"box": "nobody", "why": "x"},
     "git_fetch": {"box": "nobody"},
     "git_log": {"box": "nobody"},

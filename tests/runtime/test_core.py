@@ -147,7 +147,7 @@ def test_prune_leaves_what_never_ran(tmp_path: Path, workspace: Path) -> None:
         box = await runtime.create(request(workspace, name="mine"))
         assert await runtime.prune() == []
         box.row = await runtime.background.write(runtime._store.set_state, box.row, BoxState.STOPPED)
-        assert await runtime.prune() == ["mine"]
+        assert [info.box for info in await runtime.prune()] == ["mine"]
 
     within(tmp_path, act)
 

@@ -6,10 +6,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-import pytest
-
-from paddock.errors import UserError
-from paddock.reports import FetchInfo, LeaveReport
+from paddock.reports import LeaveReport
 from paddock.runtime import departures
 from tests.support.serving import request, running
 from tests.workspace.scenes import make_repository
@@ -36,16 +33,6 @@ def test_a_box_that_never_ran_left_nothing(tmp_path: Path) -> None:
     async def act(runtime: Runtime, box: Box) -> None:
         assert await departures.left(runtime, box.row.id) == LeaveReport()
         assert await departures.left(runtime, "no-such-box") == LeaveReport()
-        assert await departures.commits(runtime, "mine") == ()
-
-    within(tmp_path, act)
-
-
-def test_a_box_without_a_gitdir_has_no_commits_to_fetch(tmp_path: Path) -> None:
-    async def act(runtime: Runtime, _box: Box) -> None:
-        assert await departures.fetch(runtime, "mine") == FetchInfo()
-        with pytest.raises(UserError):
-            await departures.fetch(runtime, "nobody")
 
     within(tmp_path, act)
 
@@ -62,5 +49,31 @@ def test_what_is_new_since_the_last_look_is_told_once(tmp_path: Path) -> None:
         assert [item.path for item in told.trusted] == [".idea"]
         assert told.nested == ("inner/.git",)
         assert await departures.left(runtime, box.row.id) == LeaveReport()
+
+    within(tmp_path, act)
+
+
+def test_what_is_found_while_nobody_waits_is_told_to_the_next_who_asks(tmp_path: Path) -> None:
+    async def act(runtime: Runtime, box: Box) -> None:
+        box.before = runtime.workspaces.survey(box.row.spec.workspace)
+        os.mkdir(f"{box.row.spec.workspace}/.idea")
+        await departures.note(runtime, box)
+        assert runtime.info(box).untold == 1
+        os.mkdir(f"{box.row.spec.workspace}/.vscode")
+        box.looked_last = False
+        told = await departures.left(runtime, box.row.id)
+        assert [item.path for item in told.trusted] == [".idea", ".vscode"]
+        assert runtime.info(box).untold == 0
+
+    within(tmp_path, act)
+
+
+def test_a_workspace_that_is_gone_is_a_problem_that_is_told(tmp_path: Path) -> None:
+    async def act(runtime: Runtime, box: Box) -> None:
+        box.before = runtime.workspaces.survey(box.row.spec.workspace)
+        os.rename(box.row.spec.workspace, f"{tmp_path}/elsewhere")
+        await departures.note(runtime, box)
+        assert "could not be looked at" in (await departures.left(runtime, box.row.id, look=False)).problems[0]
+        assert "could not be looked at" in (await departures.stopped(runtime, box)).problems[0]
 
     within(tmp_path, act)

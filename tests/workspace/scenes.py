@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock.engines.process import kernel
-from paddock.workspace import closed, gitdir, home, nested, repository
+from paddock.workspace import closed, gitdir, home, hostrefs, nested, repository
 from tests.support import namespaces
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class View:
         who = gitdir.identity(os.fspath(self.user_home), self.found)
         self.private = gitdir.make(os.fspath(self.private_dir), self.found, who=who, shown=self.shown)
         for unit in self.private.units:
-            home.keep(unit, self.name)
+            hostrefs.keep(unit, self.name)
 
     @property
     def unit(self) -> gitdir.Unit:

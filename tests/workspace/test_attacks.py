@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from paddock.workspace import clone, gitdir, home, nested, repository
+from paddock.workspace import clone, gitdir, home, hostrefs, nested, repository
+from paddock.workspace.git import Place, hardened
 from tests.workspace.scenes import ENV, View, git, make_repository, with_submodule
 
 # $EVIL is a program that leaves a mark; config makes git run it in every way that its everyday commands know.
@@ -270,9 +271,8 @@ def test_the_hosts_git_runs_nothing_that_a_box_planted(tmp_path: Path, name: str
         everyday(work)
     else:
         assert found, "neither prevented nor found"
-    (tmp_path / "quarantine").mkdir()
-    for item in found:
-        nested.quarantine(os.fspath(work), item, os.fspath(tmp_path / "quarantine"))
+    for item in found:  # with what their user is told to do
+        subprocess.run(["sh", "-c", nested.remedy(os.fspath(work), item.path)], check=True)
     everyday(work)
     if (work / attack.enter).is_dir():
         everyday(work / attack.enter)
@@ -348,7 +348,8 @@ def test_our_own_runs_of_git_run_nothing_of_a_hostile_repository(tmp_path: Path)
     found = repository.find(os.fspath(work))
     made = clone.make(os.fspath(tmp_path / "clone"), found, branch="fix", who=gitdir.Identity())
     assert sorted(os.listdir(made.tree)) == [".git", ".gitattributes", "dir", "file"]
-    home.release(view.unit, "box", commits=True)
+    hardened(["pack-refs", "--all"], Place(git_dir=found.common_dir))
+    hostrefs.release(view.unit, "box")
     assert not mark.exists()
     everyday(work)
     assert mark.exists()
@@ -362,10 +363,10 @@ def test_our_own_runs_start_no_program_but_git(tmp_path: Path) -> None:
     home.forget_bundle(unit)
     view.run(" ".join(home.bundle_argv(unit)))
     code = (
-        "import sys; from paddock.workspace import gitdir, home, repository;"
+        "import sys; from paddock.workspace import gitdir, home, hostrefs as h, repository;"
         " unit = gitdir.load(sys.argv[1], repository.find(sys.argv[2])).units[0];"
-        " home.keep(unit, 'b'); home.fetch(unit, 'b', sys.argv[1] + '/scratch');"
-        " home.log(unit, 'b'); home.release(unit, 'b')"
+        " h.keep(unit, 'b'); home.fetch(unit, 'b', sys.argv[1] + '/scratch');"
+        " home.log(unit, 'b'); h.release(unit, 'b')"
     )
     trace = tmp_path / "trace"
     words = ["strace", "-f", "-qq", "-e", "trace=execve", "-o", os.fspath(trace)]

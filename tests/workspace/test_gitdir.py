@@ -121,10 +121,10 @@ def test_the_host_may_commit_repack_and_prune_meanwhile(view: View) -> None:
 
 def test_without_being_kept_the_base_of_a_box_would_be_pruned(tmp_path: Path) -> None:
     """The oracle of the test above."""
-    from paddock.workspace import home
+    from paddock.workspace import hostrefs
 
     view = View(make_repository(tmp_path / "work"), tmp_path / "private")
-    home.release(view.unit, view.name)
+    hostrefs.release(view.unit, view.name)
     git(view.workspace, "branch", "-D", "other")
     git(view.workspace, "checkout", "-q", "--orphan", "lonely")
     git(view.workspace, "commit", "-q", "-m", "alone")

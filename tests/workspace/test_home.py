@@ -14,7 +14,7 @@ import pytest
 from paddock import limits
 from paddock.errors import UserError
 from paddock.workspace import git as git_runs
-from paddock.workspace import home, repository
+from paddock.workspace import home, hostrefs, repository
 from tests.workspace.scenes import View, commit, git, make_repository, snapshot
 
 if TYPE_CHECKING:
@@ -116,15 +116,6 @@ def test_the_first_commit_of_an_empty_repository_comes_home(tmp_path: Path) -> N
     view = View(tmp_path / "work", tmp_path / "private")
     view.run("git -c user.name=x -c user.email=x commit -q --allow-empty -m first")
     assert view.bring_home().arrived[0].branch == "main"
-
-
-def test_released_a_box_leaves_no_reference(view: View) -> None:
-    view.run("git commit -q --allow-empty -m inside")
-    view.bring_home()
-    home.release(view.unit, view.name)
-    assert git(view.workspace, "for-each-ref", "--format=%(refname)", "refs/paddock") == "refs/paddock/box/main\n"
-    home.release(view.unit, view.name, commits=True)
-    assert git(view.workspace, "for-each-ref", "refs/paddock") == ""
 
 
 @pytest.mark.parametrize(
@@ -395,7 +386,7 @@ def test_root_leaves_nothing_in_the_repository_of_another_that_is_not_theirs(tmp
     view = View(work, tmp_path / "private")
     view.run("git -c user.name=x -c user.email=x commit -q --allow-empty -m inside")
     assert view.bring_home().arrived
-    home.release(view.unit, "box")
+    hostrefs.release(view.unit, "box")
     strange = [path for path in (work / ".git").rglob("*") if path.lstat().st_uid != 61235]
     assert strange == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock import fs, limits
-from paddock.errors import Unavailable
+from paddock.text import neutralise
 from paddock.workspace import nested
 from paddock.workspace.nested import Form
 from tests.fs.trees import ODD_NAMES, make_deep
@@ -168,41 +169,29 @@ def test_closing_pins_every_directory_on_the_way() -> None:
     ]
 
 
-def test_quarantine_moves_one_away_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["new", "a b", "it's", "-rf", "line\nbreak", "esc\x1b[31m", "caf\udce9", "\u202egnp"])
+def test_the_command_that_ends_a_repository_is_safe_to_print_and_ends_just_that(tmp_path: Path, place: str) -> None:
     work = tmp_path / "work"
-    make_repository(work / "new")
-    (tmp_path / "q").mkdir()
+    make_repository(work / place)
+    make_repository(tmp_path / "bystander")
+    (work / place / "beside").symlink_to(tmp_path / "bystander")
     item = nested.find(os.fspath(work)).nested[0]
-    place = nested.quarantine(os.fspath(work), item, os.fspath(tmp_path / "q"))
-    assert os.path.dirname(place) == f"{tmp_path}/q"
-    assert os.path.exists(f"{place}/HEAD")
-    assert ".git" not in os.path.basename(place)
-    assert os.listdir(work / "new") == ["dir", "file"] or sorted(os.listdir(work / "new")) == ["dir", "file"]
+    command = nested.remedy(os.fspath(work), item.path)
+    assert command == neutralise(command, 4096), "nothing of it means something to a terminal"
+    subprocess.run(["bash", "-c", command], check=True, cwd="/")
+    assert found(work) == {}
+    assert sorted(os.listdir(work / place)) == ["beside", "dir", "file"]
+    assert (tmp_path / "bystander/.git/HEAD").exists()
 
 
-def test_quarantine_across_file_systems_renames_in_place(tmp_path: Path) -> None:
-    if os.stat("/dev/shm").st_dev == tmp_path.stat().st_dev:
-        pytest.skip("one file system")
+def test_of_a_bare_repository_the_command_takes_what_makes_it_one(tmp_path: Path) -> None:
     work = tmp_path / "work"
-    make_repository(work / "new")
-    git(work / "new", "clone", "-q", "--bare", ".", "../bare")
-    for item in nested.find(os.fspath(work)).nested:
-        assert nested.quarantine(os.fspath(work), item, "/dev/shm").startswith(os.fspath(work))
+    make_repository(tmp_path / "other")
+    git(tmp_path / "other", "clone", "-q", "--bare", ".", os.fspath(work / "bare"))
+    subprocess.run(["sh", "-c", nested.remedy(os.fspath(work), "bare")], check=True)
     assert found(work) == {}
     assert (work / "bare/objects").is_dir()
-
-
-def test_quarantine_does_not_follow_a_link_that_came_meanwhile(tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    make_repository(work / "new")
-    make_repository(tmp_path / "victim")
-    (tmp_path / "q").mkdir()
-    item = nested.find(os.fspath(work)).nested[0]
-    (work / "new").rename(work / "moved")
-    (work / "new").symlink_to(tmp_path / "victim")
-    with pytest.raises(Unavailable, match="cannot move"):
-        nested.quarantine(os.fspath(work), item, os.fspath(tmp_path / "q"))
-    assert (tmp_path / "victim/.git/HEAD").exists()
+    assert nested.remedy("/w", ".") == "rm -rf -- /w/HEAD"
 
 
 def test_directories_side_by_side_in_the_depth_fill_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,17 +30,39 @@ def exec_(options: argparse.Namespace) -> int:
 
     try:
         answer, fds = transport.call("exec", {"box": options.box, "exec": _spec(options)})
-        box, job, notes = _read(answer)
+        box, job, notes, untold = _read(answer)
         for note in notes:
             warn(note)
+        if untold and os.isatty(2):
+            _say_left(transport, box, look=False)
         if options.detach:
             print(f"{box[1]}/{job}")
             return 0
         if len(fds) != 1:
             raise Unavailable("the daemon sent no channel", code="protocol")
-        return outcome.finish(Running(call, box, Channel(fds[0])), stdin=options.interactive or options.tty)
+        code = outcome.finish(Running(call, box, Channel(fds[0])), stdin=options.interactive or options.tty)
+        if os.isatty(2):  # a script is not made to wait for a walk over the workspace: the next person is told
+            _say_left(transport, box, look=True)
+        return code
     finally:
         transport.close()
+
+
+def _say_left(transport: Transport, box: tuple[str, str], *, look: bool) -> None:
+    """What the box left, where a person can read it; the command's own outcome stands, whatever happens here."""
+    from paddock import codec
+    from paddock.cli import leaving
+    from paddock.errors import PaddockError
+    from paddock.model import BoxInfo
+    from paddock.reports import LeaveReport
+
+    try:
+        info = codec.from_wire(BoxInfo, transport.call("inspect", {"box": box[0]})[0])
+        report = codec.from_wire(LeaveReport, transport.call("left", {"box": box[0], "look": look})[0])
+    except PaddockError as error:
+        warn(f"it is not known what the box left in the workspace: {error.message}")
+        return
+    leaving.say(report, info.workspace, stop=info.name)
 
 
 def _spec(options: argparse.Namespace) -> Message:
@@ -63,11 +85,12 @@ def _spec(options: argparse.Namespace) -> Message:
     return spec
 
 
-def _read(answer: object) -> tuple[tuple[str, str], str, list[str]]:
-    """The box's id and name, the job, and what the caller should know."""
+def _read(answer: object) -> tuple[tuple[str, str], str, list[str], bool]:
+    """The box's id and name, the job, what the caller should know, and whether there is more from before."""
     box = answer.get("box") if isinstance(answer, dict) else None
     if not isinstance(answer, dict) or not isinstance(box, dict):
         raise Unavailable("the daemon sent a malformed answer", code="protocol")
     notes = answer.get("notes")
     named = (str(box.get("id")), str(box.get("name")))
-    return named, str(answer.get("job")), [str(note) for note in notes] if isinstance(notes, list) else []
+    told = [str(note) for note in notes] if isinstance(notes, list) else []
+    return named, str(answer.get("job")), told, bool(box.get("untold"))

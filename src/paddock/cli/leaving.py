@@ -13,8 +13,8 @@ from paddock.model import WorkspaceMode
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from paddock.client import Command
-    from paddock.reports import LeaveReport
+    from paddock.client import Box, Command
+    from paddock.reports import LeaveReport, RemovalInfo
 
 _SHOWN = 20
 
@@ -32,19 +32,37 @@ def say_left(command: Command, *, quiet: bool = False) -> None:
     except PaddockError as error:
         warn(f"it is not known what the box left in the workspace: {error.message}")
         return
-    _say_dangers(report)
+    box = command.box
+    say(report, box.workspace, quiet=quiet, stop="" if box.ephemeral else box.name)
+    if box.mode is WorkspaceMode.REVIEW and not quiet:
+        _say(f"`paddock diff {box.name}` shows what it changed, `paddock apply {box.name}` brings it home")
+
+
+def say_earlier(box: Box, *, quiet: bool = False) -> None:
+    """Before a command: what was found while nobody waited."""
+    say(box.left(look=False), box.info.workspace, quiet=quiet, stop=box.name)
+
+
+def say(report: LeaveReport, workspace: str, *, quiet: bool = False, stop: str = "") -> None:
+    """`stop`: the box that may still run, and change what is told of here."""
+    _say_dangers(report, workspace, stop)
     for problem in report.problems:
         warn(problem)
-    if quiet:
-        return
-    for one in report.arrived:
+    for one in () if quiet else report.arrived:
         _say(f"commits of {text.neutralise(one.branch)} are in {one.ref} ({one.oid[:12]})")
-    if command.box.mode is WorkspaceMode.REVIEW:
-        name = command.box.name
-        _say(f"`paddock diff {name}` shows what it changed, `paddock apply {name}` brings it home")
 
 
-def _say_dangers(report: LeaveReport) -> None:
+def say_removed(info: RemovalInfo, workspace: str) -> None:
+    """Of a box that is gone, or that is not because it holds something."""
+    if info.kept:
+        warn(f"{info.kept}; `paddock rm -f {info.box}` drops that and the box")
+        return
+    say(info.left, workspace)
+    for what in info.lost:
+        warn(f"lost with the box {info.box}: {what}")
+
+
+def _say_dangers(report: LeaveReport, workspace: str, stop: str) -> None:
     """Also to those who want no words of ours: it is about what their next command on the host would run."""
     # What lies near the top is obeyed first, and is not pushed out of sight by a thousand others further down.
     trusted = sorted(report.trusted, key=lambda item: item.path.count("/"))
@@ -52,11 +70,23 @@ def _say_dangers(report: LeaveReport) -> None:
         warn(f"new or changed by the box: {item.path}: {item.why}")
     for path in sorted(report.nested, key=lambda path: path.count("/"))[:_SHOWN]:
         warn(f"a git repository of the box's making: {path}: git obeys it when you work there; look before you do")
+    if report.nested:
+        _say_remedies(report.nested[:_SHOWN], workspace, stop)
     more = len(report.trusted[_SHOWN:]) + len(report.nested[_SHOWN:])
     if more:
         warn(f"and {more} more of these")
     if not report.complete:
         warn("the workspace is too large to look at all of it: the box may have left more that the host trusts")
+
+
+def _say_remedies(paths: tuple[str, ...], workspace: str, stop: str) -> None:
+    """Commands to copy. A box that runs could put a link where the path leads through, so it is stopped first."""
+    from paddock.workspace import nested
+
+    first = f"paddock stop {stop} && " if stop else ""
+    for path in paths:
+        print(f"hint: {first}{nested.remedy(workspace, path)}", file=sys.stderr)
+        first = ""
 
 
 def _say(line: str) -> None:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from paddock import codec, text
 from paddock.cli import environment
+from paddock.cli.main import warn
 from paddock.client import Paddock
 from paddock.model import Enforcement
+from paddock.reports import LeaveReport
 
 if TYPE_CHECKING:
     import argparse
@@ -37,6 +39,9 @@ def ls(options: argparse.Namespace) -> int:
     elif boxes:
         rows = [(b.name, b.agent, b.engine.value, b.state.value, b.network, b.workspace, b.reason) for b in boxes]
         print(text.table(rows, ("NAME", "AGENT", "ENGINE", "STATE", "NETWORK", "WORKSPACE", "REASON")))
+        for box in boxes:
+            if box.untold:
+                warn(f"{box.name} left something that nobody was told: `paddock inspect {box.name}`")
     else:
         print("no boxes; `paddock run shell .` makes one", file=sys.stderr)
     return 0
@@ -50,12 +55,29 @@ def inspect(options: argparse.Namespace) -> int:
                 for line in box.plan():
                     print(text.neutralise(line, _LINE_CHARS))
             return 0
+        left = [box.pending() if box.info.untold else LeaveReport() for box in boxes]
     infos = [box.info for box in boxes]
     if options.json:
-        print(json.dumps([codec.to_wire(info) for info in infos], indent=2))
+        print(json.dumps([_as_data(*pair) for pair in zip(infos, left, strict=True)], indent=2))
         return 0
-    print("\n\n".join(_shown(info) for info in infos))
+    print("\n\n".join("\n".join((_shown(info), *_left(report))) for info, report in zip(infos, left, strict=True)))
     return 0
+
+
+def _as_data(info: BoxInfo, report: LeaveReport) -> object:
+    """The SDK's BoxInfo, and with it what it has to tell, if there is something."""
+    row = codec.to_wire(info)
+    return {**row, "left": codec.to_wire(report)} if info.untold and isinstance(row, dict) else row
+
+
+def _left(report: LeaveReport) -> list[str]:
+    rows = [f"{item.path}: {item.why}" for item in report.trusted]
+    rows += [f"{path}: a git repository of the box's making" for path in report.nested]
+    rows += [f"commits of {one.branch} in {one.ref}" for one in report.arrived]
+    rows += report.problems
+    if not report.complete:
+        rows.append("the workspace is too large to look at all of it")
+    return [f"{'left':12} {text.neutralise(row, _LINE_CHARS)}" for row in rows]
 
 
 def _shown(info: BoxInfo) -> str:

@@ -59,9 +59,7 @@ def _exec_spec(
 
 def _run_command(paddock: Paddock, options: argparse.Namespace) -> int:
     view = words.mode(options)
-    if view is not WorkspaceMode.LIVE and options.rm:
-        message = f"--rm would remove what the box did in its {view.value}"
-        raise UserError(message, hint="leave one out; `paddock rm` removes the box", code="usage")
+    _refuse_rm(view, options)
     is_kept = bool(options.detach or options.name or view is not WorkspaceMode.LIVE) and not options.rm
     request = words.request(options, agent="shell", ephemeral=not is_kept)
     if not is_kept:
@@ -75,10 +73,17 @@ def _run_command(paddock: Paddock, options: argparse.Namespace) -> int:
         _warn_about_limits(box.refresh().limits)
     if options.detach:
         print(f"{box.name}/{_detach(box, spec, is_new=is_new)}")
+        _say_earlier(box, options)
         return 0
     command = box.start(spec)
     _announce(command.box, options)
     return _finish(paddock, command, options)
+
+
+def _refuse_rm(mode: WorkspaceMode, options: argparse.Namespace) -> None:
+    if mode is not WorkspaceMode.LIVE and options.rm:
+        message = f"--rm would remove what the box did in its {mode.value}"
+        raise UserError(message, hint="leave one out; `paddock rm` removes the box", code="usage")
 
 
 def _named_box(paddock: Paddock, request: BoxRequest, options: argparse.Namespace) -> tuple[Box, bool]:
@@ -112,10 +117,13 @@ def _detach(box: Box, spec: ExecSpec, *, is_new: bool) -> str:
 def _run_agent(paddock: Paddock, options: argparse.Namespace) -> int:
     from dataclasses import replace
 
+    _refuse_rm(words.mode(options), options)
     box = _agent_box(paddock, options)
+    _refuse_rm(box.info.mode, options)
     spec = _exec_spec(options, ["agent"], box=box)
     if options.detach:
         print(f"{box.name}/{box.detach_session(spec, options.command)}")
+        _say_earlier(box, options)
         return 0
     command = box.session(replace(spec, keep=spec.tty is not None), options.command)
     _announce(command.box, options)
@@ -127,7 +135,18 @@ def _run_agent(paddock: Paddock, options: argparse.Namespace) -> int:
         return 0
     finally:
         if options.rm:
-            box.remove(force=True)
+            _remove(box)
+
+
+def _remove(box: Box) -> None:
+    """The command's own outcome stands; a box whose commits cannot come home is not removed for it."""
+    from paddock.cli import leaving
+
+    try:
+        leaving.say(box.stop(0.0), box.info.workspace)
+        leaving.say_removed(box.remove(), box.info.workspace)
+    except UserError as error:
+        warn(f"the box stays: {error.message}; {error.hint}")
 
 
 def _agent_box(paddock: Paddock, options: argparse.Namespace) -> Box:
@@ -222,9 +241,18 @@ def _finish(paddock: Paddock, command: Command, options: argparse.Namespace, *, 
     from paddock.cli import leaving
 
     leaving.say_notes(command.notes, quiet=options.quiet)
+    if command.box.untold:
+        leaving.say_earlier(paddock.named(command.box.name), quiet=options.quiet)
     code = outcome.finish(_running(paddock, command), stdin=True, detachable=detachable)
     leaving.say_left(command, quiet=options.quiet)
     return code
+
+
+def _say_earlier(box: Box, options: argparse.Namespace) -> None:
+    if box.info.untold:
+        from paddock.cli import leaving
+
+        leaving.say_earlier(box, quiet=options.quiet)
 
 
 def _announce(box: BoxInfo, options: argparse.Namespace) -> None:

@@ -81,6 +81,14 @@ def limit_hint(reason: str) -> str:
     return next((hint for start, hint in _LIMIT_HINTS.items() if reason.startswith(start)), "")
 
 
+def check_applied(name: str, changes: int) -> None:
+    """UserError if a review box that is to be removed holds changes that are nowhere else."""
+    if changes:
+        what = "1 change that is" if changes == 1 else f"{changes} changes that are"
+        hint = f"`paddock diff {name}` shows them, `paddock apply {name}` brings them home, `paddock rm -f` drops them"
+        raise UserError(f"the box {name!r} has {what} not applied", hint=hint, code="unapplied")
+
+
 def started(frame: Frame) -> Started:
     value = message(frame)
     return Started(pid=_int(value, "pid"), tty=value.get("tty") is True)

@@ -110,6 +110,15 @@ class Reviewing:
             opened.look_back()
             return list(opened.diff(tuple(paths) or _EVERYTHING, with_lines=with_lines))
 
+    def count(self) -> int:
+        """How many changes are not applied."""
+        try:
+            with self._open() as opened:
+                return len(opened.changes().items)
+        except FileNotFoundError as error:
+            hint = "bring it back, or `paddock rm -f` drops the box with its changes"
+            raise UserError(f"the workspace {self._workspace} is gone", hint=hint, code="bad-workspace") from error
+
     def apply(
         self,
         paths: Collection[str] = (),

@@ -13,7 +13,7 @@ from paddock.daemon import network_api, workspace_api
 from paddock.daemon.answer import Answer, Nothing
 from paddock.errors import UserError
 from paddock.model import BoxRequest, ExecSpec, Limits
-from paddock.runtime import commands, execution, joblist
+from paddock.runtime import commands, departures, execution, joblist
 
 if TYPE_CHECKING:
     import socket
@@ -83,6 +83,12 @@ class Stop:
 class Remove:
     box: str
     force: bool = False
+    reviewed: bool = False  # who asks has looked: a review holds nothing that is not applied
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prune:
+    reviewed: tuple[str, ...]  # ids of boxes of which that is so
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +162,7 @@ async def _started(runtime: Runtime, box: Box, job: str, channel: socket.socket,
         return Answer(result=result, fds=(channel.detach(),))
     with channel:
         commands.expect(await commands.ask_first(channel), "started")
+    runtime.background.later(departures.note_job(runtime, box, job), f"wait for {job} in {box.name}")
     return Answer(result=result)
 
 
@@ -187,21 +194,22 @@ async def _plan(runtime: Runtime, args: Named) -> Answer:
 
 
 async def _stop(runtime: Runtime, args: Stop) -> Answer:
+    box = runtime.find(args.box)
     await runtime.stop(args.box, args.grace_s)
-    return Answer()
+    return Answer(result=codec.to_wire(await departures.stopped(runtime, box)))
 
 
 async def _rm(runtime: Runtime, args: Remove) -> Answer:
-    await runtime.remove(args.box, force=args.force)
-    return Answer()
+    info = await runtime.remove(args.box, force=args.force, reviewed=args.reviewed)
+    return Answer(result=codec.to_wire(info))
 
 
 async def _reset(runtime: Runtime, _args: Nothing) -> Answer:
-    return Answer(items=tuple(await runtime.reset()))
+    return Answer(items=tuple(codec.to_wire(info) for info in await runtime.reset()))
 
 
-async def _prune(runtime: Runtime, _args: Nothing) -> Answer:
-    return Answer(items=tuple(await runtime.prune()))
+async def _prune(runtime: Runtime, args: Prune) -> Answer:
+    return Answer(items=tuple(codec.to_wire(info) for info in await runtime.prune(args.reviewed)))
 
 
 async def _env(runtime: Runtime, args: Env) -> Answer:
@@ -243,7 +251,7 @@ VERBS: dict[str, tuple[type, Verb]] = {
     "stop": (Stop, _stop),
     "rm": (Remove, _rm),
     "reset": (Nothing, _reset),
-    "prune": (Nothing, _prune),
+    "prune": (Prune, _prune),
     "env": (Env, _env),
     "jobs": (Named, _jobs),
     "logs": (Logs, _logs),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock import codec
 from paddock.daemon.answer import Answer
-from paddock.runtime import departures
+from paddock.runtime import departures, homecoming
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -24,6 +24,12 @@ class Of:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    box: str
+    look: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Touched:
     box: str
     why: str
@@ -31,8 +37,12 @@ class Touched:
     more: bool = False  # and others
 
 
-async def left(runtime: Runtime, args: Of) -> Answer:
-    return Answer(result=codec.to_wire(await departures.left(runtime, args.box)))
+async def left(runtime: Runtime, args: Left) -> Answer:
+    return Answer(result=codec.to_wire(await departures.left(runtime, args.box, look=args.look)))
+
+
+async def pending(runtime: Runtime, args: Of) -> Answer:
+    return Answer(result=codec.to_wire(runtime.find(args.box).untold.peek()))
 
 
 async def touched(runtime: Runtime, args: Touched) -> Answer:
@@ -41,16 +51,17 @@ async def touched(runtime: Runtime, args: Touched) -> Answer:
 
 
 async def git_fetch(runtime: Runtime, args: Of) -> Answer:
-    return Answer(result=codec.to_wire(await departures.fetch(runtime, args.box)))
+    return Answer(result=codec.to_wire(await homecoming.fetch(runtime, args.box)))
 
 
 async def git_log(runtime: Runtime, args: Of) -> Answer:
-    return Answer(items=tuple(codec.to_wire(one) for one in await departures.commits(runtime, args.box)))
+    return Answer(items=tuple(codec.to_wire(one) for one in await homecoming.commits(runtime, args.box)))
 
 
 # Any: the dataclass beside each verb.
 VERBS: dict[str, tuple[type, Callable[[Runtime, Any], Awaitable[Answer]]]] = {
-    "left": (Of, left),
+    "left": (Left, left),
+    "pending": (Of, pending),
     "touched": (Touched, touched),
     "git_fetch": (Of, git_fetch),
     "git_log": (Of, git_log),

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from paddock.engines.base import Placement
 from paddock.model import BoxInfo, BoxState, LimitReport
+from paddock.runtime import untold
 from paddock.runtime.sight import Sight
+from paddock.runtime.untold import Untold
 
 if TYPE_CHECKING:
     from paddock.engines.base import Handle
@@ -40,6 +42,8 @@ class Box:
         self.notes: list[str] = []  # for whoever runs the next command
         self.looked = asyncio.Event()  # of an ephemeral box: what it left is known
         self.leaving = asyncio.Lock()  # one at a time asks for its commits
+        self.looked_last = False  # since it ended: nothing of it can be new
+        self.untold = Untold(directory)
         self.sight = Sight()  # how a review box sees its workspace
         self.before: Before | None = None  # what was in a live box's workspace when we last told what is new
 
@@ -91,4 +95,5 @@ class Box:
             mode=spec.mode,
             branch=spec.branch,
             masks=spec.masks,
+            untold=untold.count(self.untold.peek()),
         )

@@ -99,6 +99,12 @@ async def ask_first(channel: socket.socket) -> Message:
     return await _answered(_first_message(channel), REPLY_TIMEOUT_S)
 
 
+async def await_message(channel: socket.socket) -> Message:
+    """The next message of a box, however long it takes."""
+    channel.setblocking(False)
+    return await _first_message(channel)
+
+
 async def finish(channel: socket.socket, timeout_s: float) -> tuple[int, bytes]:
     """A command's exit code and the end of what it wrote, read as hostile bytes; its start is already sent."""
     return await _answered(_finish(channel), timeout_s)

@@ -13,30 +13,28 @@ from typing import TYPE_CHECKING
 
 from paddock import agents, limits
 from paddock.errors import Unavailable, UserError
-from paddock.model import BoxInfo, BoxRequest, BoxState, EngineName, Network, check_env
-from paddock.runtime import departures
+from paddock.model import BoxInfo, BoxRequest, BoxState, EngineName, Network, WorkspaceMode, check_env
+from paddock.runtime import departures, removal, workspaces
 from paddock.runtime.background import Background
 from paddock.runtime.flags import merge
-from paddock.runtime.lifetimes import Lifetimes
+from paddock.runtime.lifetimes import Departing, Lifetimes
 from paddock.runtime.normalise import normalise, require_same_shape
 from paddock.runtime.register import Register
 from paddock.runtime.workspaces import Workspaces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from paddock.engines.base import Engine
     from paddock.model import BoxId, BoxSpec
     from paddock.paths import Paths
-    from paddock.reports import LeaveReport
+    from paddock.reports import LeaveReport, RemovalInfo
     from paddock.runtime.box import Box
     from paddock.runtime.lifetimes import MakeWatch
     from paddock.runtime.network import Networks
     from paddock.store import Store
 
     MakeNetwork = Callable[[Mapping[BoxId, Box], Callable[[Box], Engine]], Networks]
-
-_AT_ONCE = 32  # boxes ended side by side: most of it is waiting for the kernel
 
 
 class Runtime:
@@ -66,7 +64,11 @@ class Runtime:
             self.workspaces,
             self.network,
             make_watch,
-            (functools.partial(departures.look, self), functools.partial(departures.last, self)),
+            Departing(
+                look=functools.partial(departures.look, self),
+                last=functools.partial(departures.last, self),
+                unasked=functools.partial(departures.note, self, commits=False),
+            ),
         )
         self._store = store
         self._home = home
@@ -96,6 +98,8 @@ class Runtime:
         spec = self._normalised(request)
         if spec.engine not in self.engines:
             raise Unavailable(f"engine {spec.engine.value!r} is not available", code="no-engine")
+        if spec.mode is not WorkspaceMode.LIVE:
+            await asyncio.to_thread(workspaces.check, spec)
         if self.network is not None:
             spec = replace(spec, network=self.network.policies.take_project(spec.network, spec.workspace))
         return await self.register.add(spec)
@@ -141,31 +145,17 @@ class Runtime:
         async with box.lock:
             await self.lifetimes.end(box, grace_s=grace_s)
 
-    async def remove(self, name: str, *, force: bool) -> None:
-        await self.lifetimes.remove(self.find(name), force=force)
+    async def remove(self, name: str, *, force: bool, reviewed: bool = False) -> RemovalInfo:
+        """`reviewed`: a review holds no change that is not applied; see removal.py."""
+        return await removal.remove(self, self.find(name), force=force, reviewed=reviewed)
 
-    async def prune(self) -> list[str]:
-        """Remove every box that has run and is not running."""
+    async def prune(self, reviewed: Collection[str] = ()) -> list[RemovalInfo]:
+        """Remove every box that has run and is not running; `reviewed` are ids of those without a change to apply."""
         gone = [box for box in self.boxes.values() if box.handle is None and box.state is not BoxState.CREATED]
-        return await self._remove_all(gone, force=False)
+        return await removal.remove_all(self, gone, force=False, reviewed=reviewed)
 
-    async def reset(self) -> list[str]:
-        return await self._remove_all(list(self.boxes.values()), force=True)
-
-    async def _remove_all(self, boxes: list[Box], *, force: bool) -> list[str]:
-        """Names of what is gone; an error comes after everything that could go has gone."""
-        limit = asyncio.Semaphore(_AT_ONCE)
-
-        async def remove(box: Box) -> str:
-            async with limit:
-                await self.lifetimes.remove(box, force=force)
-            return box.name
-
-        done = await asyncio.gather(*(remove(box) for box in boxes), return_exceptions=True)
-        for error in done:
-            if isinstance(error, BaseException) and not isinstance(error, UserError):  # started, or gone, meanwhile
-                raise error
-        return [name for name in done if isinstance(name, str)]
+    async def reset(self) -> list[RemovalInfo]:
+        return await removal.remove_all(self, list(self.boxes.values()), force=True)
 
     # -- looking -------------------------------------------------------------------------------------------------------
 

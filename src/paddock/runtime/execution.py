@@ -30,7 +30,7 @@ async def run(runtime: Runtime, request: BoxRequest, spec: ExecSpec) -> tuple[Bo
         async with box.lock:
             channel = await _start_with(runtime, box, spec, job)
     except BaseException:
-        await runtime.lifetimes.remove(box, force=True)
+        await runtime.lifetimes.undo(box)
         raise
     return box, job, channel
 

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from paddock import fs, limits
 from paddock.errors import PaddockError, UserError
 from paddock.model import BoxId, BoxState, WorkspaceMode
-from paddock.runtime import channels, commands
+from paddock.runtime import bases, channels, commands
 from paddock.runtime.box import Ending
 from paddock.runtime.covers import Covers
 from paddock.runtime.endings import KILLED, TIMED_OUT, Endings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable, Coroutine
 
     from paddock.engines.base import Engine, Handle
     from paddock.runtime.background import Background
@@ -30,15 +30,22 @@ if TYPE_CHECKING:
     from paddock.watch import Watch
 
     MakeWatch = Callable[[Callable[[BoxId, str], None]], Watch]
-    Visit = Callable[[Box], Awaitable[None]]
+    Visit = Callable[[Box], Coroutine[None, None, None]]
 
 log = logging.getLogger(__name__)
 _RETRY_S = 5.0
 
 
-class Lifetimes:
-    """`look` and `last` are called for a box of one command as it goes: before and after its run is cleared away."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departing:
+    """Who is told that a box goes."""
 
+    look: Visit  # of one command, before its run is cleared away
+    last: Visit  # of one command, afterwards
+    unasked: Visit  # of any other, that it ended and nobody wanted that
+
+
+class Lifetimes:
     def __init__(
         self,
         register: Register,
@@ -47,7 +54,7 @@ class Lifetimes:
         workspaces: Workspaces,
         network: Networks | None,
         make_watch: MakeWatch,
-        departing: tuple[Visit, Visit],
+        departing: Departing,
     ) -> None:
         self.watch = make_watch(self.condemn)
         self.endings = Endings(register.boxes, engine_of)
@@ -59,7 +66,7 @@ class Lifetimes:
         self._engine_of = engine_of
         self._workspaces = workspaces
         self._network = network
-        self._look, self._last = departing
+        self._departing = departing
         self._covers = Covers(engine_of, self.condemn, background.later)
 
     def __repr__(self) -> str:
@@ -130,7 +137,7 @@ class Lifetimes:
     def hold(self, box: Box, handle: Handle) -> None:
         """From here on the box's end is noticed."""
         box.handle = handle
-        box.in_place = True
+        box.in_place, box.looked_last = True, False
         box.verdict, box.ending = None, None
         box.ended.clear()
         asyncio.get_running_loop().add_reader(handle.pidfd, self._on_exit, box)
@@ -161,7 +168,7 @@ class Lifetimes:
         assert box.handle is not None
         try:
             if box.row.spec.ephemeral:
-                await self._look(box)
+                await self._departing.look(box)
             reason = await self.clean(box)
             if self._network is not None:
                 await self._network.left(box)
@@ -169,7 +176,7 @@ class Lifetimes:
             box.handle.close()
             box.handle, box.ending = None, ending
             if box.row.spec.ephemeral:
-                await self._last(box)
+                await self._departing.last(box)
             self.endings.keep(box, ending)
             if box in self._register:
                 await self._put_away(box, ending)
@@ -187,10 +194,12 @@ class Lifetimes:
     async def _put_away(self, box: Box, ending: Ending) -> None:
         if not box.row.spec.ephemeral:
             await self._note_end(box, BoxState.FAILED if ending.reason else BoxState.STOPPED, ending.reason)
+            if ending.reason:
+                self._background.later(self._departing.unasked(box), f"look at what {box.name} left")
             return
         box.row = replace(box.row, state=BoxState.STOPPED, evidence=None)
         try:
-            await self._forget(box)
+            await self.forget(box)
         except PaddockError as error:
             log.warning("removing %s: %s", box.name, error)
             self._background.later(self._forget_later(box), f"forget {box.name}")
@@ -237,21 +246,18 @@ class Lifetimes:
 
     # -- removal -------------------------------------------------------------------------------------------------------
 
-    async def remove(self, box: Box, *, force: bool) -> None:
+    async def undo(self, box: Box) -> None:
+        """Remove a box whose making failed, and in which nobody has worked."""
         async with box.lock:
-            if box.handle is not None and not force:
-                raise UserError(
-                    f"the box {box.name!r} is running",
-                    hint=f"stop it first, or `paddock rm -f {box.name}`",
-                    code="running",
-                )
             await self.end(box, grace_s=0.0)
-            await self._forget(box)
+            await self.forget(box)
 
-    async def _forget(self, box: Box) -> None:
+    async def forget(self, box: Box) -> None:
+        """Nothing is left of a box that has ended and whose lock the caller holds; removal.py says when it may go."""
         if box not in self._register:
             return
         await self._workspaces.released(box)
+        await asyncio.to_thread(bases.release, box.directory)
         await self._register.forget(box)
         if self._network is not None:
             self._network.forget(box.row.id)
@@ -260,7 +266,7 @@ class Lifetimes:
         while box in self._register:
             await asyncio.sleep(_RETRY_S)
             try:
-                await self._forget(box)
+                await self.forget(box)
             except PaddockError as error:
                 log.warning("the record of %s cannot be removed yet: %s", box.name, error)
 

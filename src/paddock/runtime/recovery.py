@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from paddock import fs, proc
 from paddock.errors import PaddockError, Unavailable
 from paddock.model import BoxId, BoxState
-from paddock.runtime import commands, journals, records
+from paddock.runtime import bases, commands, departures, homecoming, journals, records
 from paddock.runtime.box import Box
 from paddock.runtime.rebuild import set_aside
 
@@ -111,6 +111,11 @@ class _Recovery:
             lives.watch.set_active(box.row.id, active=True)  # what an earlier daemon started may still run
             if box.row.spec.ephemeral:
                 self._runtime.background.later(_end_if_abandoned(self._runtime, box), f"look at {box.name}")
+            else:
+                self._runtime.background.later(departures.note_jobs(self._runtime, box), f"wait for jobs of {box.name}")
+        elif box.row.spec.ephemeral and _has_commits(box):
+            self._say(f"box {box.name}: its run is over; its commits come home")
+            self._runtime.background.later(_remove(self._runtime, box), f"remove {box.name}")
         elif box.row.spec.ephemeral:
             self._drop(box, "its run is over" if was_running else "its run never began")
         elif was_running:
@@ -158,6 +163,7 @@ class _Recovery:
         runtime = self._runtime
         for name in os.listdir(runtime.paths.boxes):
             if name in self._dropped or (name not in known and not records.has_run(runtime.register.directory(name))):
+                bases.release(runtime.register.directory(name))
                 fs.discard_tree(runtime.register.directory(name), runtime.paths.trash)
         runtime.background.sweep(_empty, runtime.paths.trash)
 
@@ -165,6 +171,24 @@ class _Recovery:
         alive = {box_id for box_id, box in self._runtime.boxes.items() if box.handle is not None}
         for engine in self._runtime.engines.values():
             self._runtime.repairs += await asyncio.to_thread(engine.sweep, alive)
+
+
+def _has_commits(box: Box) -> bool:
+    try:
+        return homecoming.has_news(box)
+    except (OSError, PaddockError) as error:
+        log.warning("the commits of %s: %s", box.name, error)
+        return False
+
+
+async def _remove(runtime: Runtime, box: Box) -> None:
+    """A box around one command that ended while no daemon ran."""
+    try:
+        info = await runtime.remove(box.row.id, force=True)
+        departures.keep(runtime, box, info.left)
+        runtime.repairs += [f"box {box.name}: lost {what}" for what in info.lost]
+    finally:
+        box.looked.set()  # its caller may have found us, and waits for it
 
 
 async def _end_if_abandoned(runtime: Runtime, box: Box) -> None:

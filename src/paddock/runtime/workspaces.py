@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, assert_never
 from paddock import codec, fs, limits
 from paddock.errors import PaddockError, Unavailable, UserError
 from paddock.model import Mount, WorkspaceMode
+from paddock.runtime import bases
+from paddock.runtime.bases import GIT as _GIT
 from paddock.runtime.staleness import Staleness
 from paddock.workspace import clone, closed, foreign, gitdir, guarded, identity, index, nested, refs, repository
 from paddock.workspace import review as reviews
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from paddock.workspace.review import Review
 
 log = logging.getLogger(__name__)
-_GIT = "git"  # below a box's directory
 _TICKS_NS = 10_000_000  # inodes are stamped by a clock that lags behind this much
 _SECRETS_SHOWN = 5
 _NOT_ALL = "the workspace is too large to look at all of it: repositories in the rest of it are not closed to the box"
@@ -175,20 +176,27 @@ class Workspaces:
     def _private(self, spec: BoxSpec, directory: str, found: Repository) -> gitdir.Private:
         place = f"{directory}/{_GIT}"
         if known := gitdir.load(place, found):
+            bases.keep_on(known.units, directory)
             return known
         who = self._identity(spec.caller_home, found)
         same_ids, stays = os.getuid() != 0, not spec.ephemeral
-        return gitdir.make(place, found, who=who, shown=_shown(spec), same_ids=same_ids, stays=stays)
+        made = gitdir.make(place, found, who=who, shown=_shown(spec), same_ids=same_ids, stays=stays)
+        bases.keep(made.units, directory, durable=stays)
+        return made
 
     def _clone(self, spec: BoxSpec, directory: str, found: Repository) -> tuple[Mount, ...]:
         place = f"{directory}/{_GIT}"
-        made = clone.load(place, found, spec.branch) or clone.make(
+        if known := clone.load(place, found, spec.branch):
+            bases.keep_on(known.private.units, directory)
+            return known.private.mounts
+        made = clone.make(
             place,
             found,
-            branch=spec.branch or f"paddock/{spec.name}",
+            branch=_branch(spec),
             who=self._identity(spec.caller_home, found),
             shown=_shown(spec),
             same_ids=os.getuid() != 0,
+            keep=lambda units: bases.keep(units, directory, durable=not spec.ephemeral),
         )
         return made.private.mounts
 
@@ -207,6 +215,19 @@ class Workspaces:
             self._identities.clear()
             known = self._identities[key] = (time.monotonic(), who)
         return known[1]
+
+
+def check(spec: BoxSpec) -> None:
+    """Before a box is made: UserError if its mode could never work. Waits for the disk."""
+    if spec.mode is WorkspaceMode.CLONE:
+        clone.check(repository.find(spec.workspace), _branch(spec))
+    if spec.mode is WorkspaceMode.REVIEW and spec.ephemeral:
+        hint = "make a box that stays; `paddock rm` removes it when its changes are applied"
+        raise UserError("a box of one command would take its review with it", hint=hint, code="usage")
+
+
+def _branch(spec: BoxSpec) -> str:
+    return spec.branch or f"paddock/{spec.name}"
 
 
 def units(spec: BoxSpec, directory: str) -> tuple[Unit, ...]:

@@ -22,7 +22,9 @@ from paddock.workspace.repository import Kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from paddock.workspace.gitdir import Identity
+    from collections.abc import Callable
+
+    from paddock.workspace.gitdir import Identity, Unit
     from paddock.workspace.repository import Repository
 
 _TREE = "tree"
@@ -43,18 +45,22 @@ def make(
     who: Identity,
     shown: tuple[str, ...] = (),
     same_ids: bool = True,
+    keep: Callable[[tuple[Unit, ...]], None] = lambda _: None,
 ) -> Clone:
-    """Check out HEAD of the host's repository on the new branch `branch`; UserError if it cannot be."""
-    if found.kind is Kind.NONE:
-        hint = "give the top of a repository, or use --review"
-        raise UserError(f"{found.workspace} is no repository that could be cloned", hint=hint, code="no-repository")
-    check_branch(found, branch)
+    """Check out HEAD of the host's repository on the new branch `branch`; UserError if it cannot be.
+
+    `keep` is called before the files are written, which takes its time: the host may collect garbage meanwhile.
+    """
+    check(found, branch)
     private = gitdir.make(private_dir, found, who=who, shown=shown, same_ids=same_ids)
-    tree = os.path.join(private_dir, _TREE)
-    fs.remove_tree(tree)
-    fs.make_private_dir(tree)
-    _pointer(found, tree)
-    _check_out(found, private, tree, branch)
+    keep(private.units)
+    tree, fresh = os.path.join(private_dir, _TREE), os.path.join(private_dir, f"{_TREE}.new")
+    fs.remove_tree(fresh)  # of an attempt that did not finish
+    fs.make_private_dir(fresh)
+    os.chmod(fresh, os.stat(found.workspace).st_mode & 0o777 | 0o700)  # the directory around it is closed
+    _pointer(found, fresh)
+    _check_out(found, private, fresh, branch)
+    os.rename(fresh, tree)
     mounts = (Mount(source=tree, target=found.workspace), *private.mounts)
     return Clone(tree=tree, branch=branch, private=replace(private, mounts=mounts))
 
@@ -69,8 +75,11 @@ def load(private_dir: str, found: Repository, branch: str) -> Clone | None:
     return Clone(tree=tree, branch=branch, private=replace(private, mounts=mounts))
 
 
-def check_branch(found: Repository, branch: str) -> str:
-    """A branch that can be made in a clone of this repository, or UserError."""
+def check(found: Repository, branch: str) -> None:
+    """UserError unless there is a repository, and the branch can be made in a clone of it."""
+    if found.kind is Kind.NONE:
+        hint = "give the top of a repository, or use --review"
+        raise UserError(f"{found.workspace} is no repository that could be cloned", hint=hint, code="no-repository")
     name = f"refs/heads/{branch}"
     if not refs.is_name(name) or not refs.is_plain(branch) or branch == "HEAD":
         hint = "use letters, digits and . _ - / as in fix/login"
@@ -81,7 +90,6 @@ def check_branch(found: Repository, branch: str) -> str:
             short = neutralise(other.removeprefix("refs/heads/"), 80)
             message = f"the repository has a branch '{short}' already"
             raise UserError(message, hint="choose another --branch", code="branch-exists")
-    return branch
 
 
 def _pointer(found: Repository, tree: str) -> None:

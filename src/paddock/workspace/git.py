@@ -62,6 +62,9 @@ _OVERRIDES = (
     ("safe.bareRepository", "all"),  # ours are named by GIT_DIR, which is what the setting asks for
 )
 
+# The daemon's own is 077. What git leaves in a repository is for whom the repository is, and the directories say that.
+_UMASK = 0o022
+
 _FIXED = {
     "HOME": "/nonexistent",
     "LC_ALL": "C",
@@ -140,6 +143,7 @@ def hardened(
         stdin=stdin,
         output_bytes_max=output_bytes_max,
         owner=place.owner,
+        umask=_UMASK,
     )
     if done.timed_out:
         raise Unavailable(f"git {words[0]} took over {timeout_s:.0f} s and was ended", code="git-timeout")

@@ -102,10 +102,8 @@ def load(private_dir: str, found: Repository) -> Private | None:
 
     UserError if the box has worked on another repository: its commits lie here.
     """
-    try:
-        with open(os.path.join(private_dir, _RECORD), "rb") as file:
-            private = codec.from_wire(Private, json.loads(file.read()))
-    except FileNotFoundError:
+    private = read(private_dir)
+    if private is None:
         return None
     if not private.units:
         return private if found.kind is Kind.NONE else None
@@ -116,6 +114,15 @@ def load(private_dir: str, found: Repository) -> Private | None:
             f"the box has worked on the repository {known.git_dir}, which is gone", hint=hint, code="git-gone"
         )
     return private
+
+
+def read(private_dir: str) -> Private | None:
+    """What make() wrote here, whatever became of the workspace since."""
+    try:
+        with open(os.path.join(private_dir, _RECORD), "rb") as file:
+            return codec.from_wire(Private, json.loads(file.read()))
+    except FileNotFoundError:
+        return None
 
 
 class _Maker:

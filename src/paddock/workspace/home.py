@@ -19,15 +19,15 @@ from paddock import fs, limits
 from paddock.errors import Unavailable, UserError
 from paddock.model import check_name
 from paddock.text import neutralise, size
-from paddock.workspace import git, gitdir, refs, repository, settings
+from paddock.workspace import git, gitdir, hostrefs, refs, repository, settings
 from paddock.workspace.git import Place
+from paddock.workspace.hostrefs import ROOT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from paddock.workspace.gitdir import Unit
     from paddock.workspace.repository import Repository
 
-ROOT = "refs/paddock"
 BUNDLE = "paddock.bundle"
 NOTHING = "Refusing to create empty bundle"  # what git says in the box when there is no new commit
 _HEADER_BYTES = limits.MIB
@@ -70,19 +70,6 @@ def bundle_argv(unit: Unit) -> list[str]:
 def forget_bundle(unit: Unit) -> None:
     """Remove the bundle of an earlier time, or whatever the box has put in its place."""
     fs.remove_tree(os.path.join(unit.place, BUNDLE))
-
-
-def keep(unit: Unit, box: str) -> None:
-    """Let the host's git keep what the box started from, whatever happens to the branches there."""
-    names = [f"{_base(box)}/{number}" for number in range(len(unit.base))]
-    _update(unit.repository, [(name, oid, None) for name, oid in zip(names, unit.base, strict=True)])
-
-
-def release(unit: Unit, box: str, *, commits: bool = False) -> None:
-    """Let go of what the box started from; with `commits` also of what came home from it."""
-    prefixes = (f"{_base(box)}/", f"{ROOT}/{check_name(box)}/")[: 2 if commits else 1]
-    ids = repository.read_refs(unit.repository).ids
-    _update(unit.repository, [(name, "", None) for name in ids if name.startswith(prefixes)])
 
 
 def fetch(unit: Unit, box: str, scratch: str) -> Homecoming:
@@ -293,7 +280,7 @@ class _Fetch:
                 writer.write(data)
             writer.flush()
             os.fchmod(fd, 0o444)
-            _give(fd, self._found)
+            hostrefs.give(fd, self._found)
             os.fsync(fd)
         os.rename(fresh, name, src_dir_fd=into, dst_dir_fd=into)
 
@@ -304,78 +291,12 @@ class _Fetch:
             if self._ids.get(ref) != oid
         ]
         zero = _ZERO[self._found.object_format]
-        _update(self._found, [(item.ref, item.oid, item.old or zero) for item in arrived])
+        hostrefs.update(self._found, [(item.ref, item.oid, item.old or zero) for item in arrived], log=True)
         return Homecoming(arrived=tuple(arrived), skipped=tuple(self._skipped))
-
-
-def _update(found: Repository, changes: list[tuple[str, str, str | None]]) -> None:
-    """Write references of ours, all or none: name, new id (empty: delete), and the old one if it must be that."""
-    if not changes:
-        return
-    _check_place(found)
-    lines = []
-    for name, new, old in changes:
-        assert name.startswith(f"{ROOT}/")
-        word = f"update {name}\0{new}\0" if new else f"delete {name}\0"
-        lines.append(f"{word}{old or ''}\0")
-    words = ["update-ref", "--create-reflog", "-m", "paddock", "--no-deref", "-z", "--stdin"]
-    place = _host(found)
-    git.output(words, place, stdin="".join(lines).encode("utf-8", "surrogateescape"))
-    if os.geteuid() == 0 and found.owner[0] != 0 and place.owner is None:
-        _give_all(found)
-
-
-def _check_place(found: Repository) -> None:
-    """A link there would lead git's writes elsewhere."""
-    with repository.opened(found.common_dir) as common:
-        for path in ("logs", "logs/refs", ROOT, f"logs/{ROOT}"):
-            try:
-                fd = fs.open_beneath(common, path, os.O_RDONLY | os.O_DIRECTORY)
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                raise _led_astray(f"{found.common_dir}/{path}") from error
-            try:
-                _check_no_links(fd, f"{found.common_dir}/{path}", deep=path.endswith(ROOT))
-            finally:
-                os.close(fd)
-        if os.path.islink(f"{found.common_dir}/packed-refs"):
-            raise _led_astray(f"{found.common_dir}/packed-refs")
-
-
-def _check_no_links(fd: int, path: str, *, deep: bool) -> None:
-    for _, directories, names, at in os.fwalk(".", dir_fd=fd) if deep else ():
-        for name in (*directories, *names):
-            kind = stat.S_IFMT(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode)
-            if kind not in {stat.S_IFDIR, stat.S_IFREG}:
-                raise _led_astray(f"{path}/.../{neutralise(name)}")
-
-
-def _led_astray(path: str) -> UserError:
-    message = f"{path} is a link or no directory, by which git would write elsewhere"
-    return UserError(message, hint="look at who put it there, and remove it", code="git-link")
-
-
-def _give(fd: int, found: Repository) -> None:
-    """Root works in the repository of someone else: what it leaves there is theirs."""
-    if os.geteuid() == 0 and os.fstat(fd).st_uid != found.owner[0]:
-        os.fchown(fd, *found.owner)
-
-
-def _give_all(found: Repository) -> None:
-    for top in (ROOT, f"logs/{ROOT}"):
-        for _, _, names, at in os.fwalk(os.path.join(found.common_dir, top)):
-            os.fchown(at, *found.owner)
-            for name in names:
-                os.chown(name, *found.owner, dir_fd=at, follow_symlinks=False)
 
 
 def _host(found: Repository) -> Place:
     return git.owned(found.common_dir, found.owner)
-
-
-def _base(box: str) -> str:
-    return f"{ROOT}/@base/{check_name(box)}"  # no box can have that name
 
 
 def _stands_in_the_way(ref: str, taken: set[str]) -> bool:

@@ -3,8 +3,8 @@
 A bind mount cannot stop a box from making a directory called `.git`. Host git obeys such a repository as soon as
 someone stands in it, an editor that looks for repositories does so by itself, and a bare one needs no `.git` at all. So
 those that are there at the start become read-only mounts, with every directory on the way pinned as a mount point
-(otherwise the way is renamed and built anew), and those that are new at the end are named and can be put into
-quarantine.
+(otherwise the way is renamed and built anew), and those that are new at the end are named, each with the command that
+ends it. Nothing is moved or removed by us: it may be what the user asked the box to make.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import unicodedata
 from dataclasses import dataclass
 
 from paddock import fs, limits
-from paddock.errors import Unavailable
 from paddock.model import Mount
+from paddock.text import shell_word
 from paddock.workspace import refs, repository
 from paddock.workspace.tree import Memory, Walk
 
@@ -119,42 +119,13 @@ def closing(workspace: str, path: str) -> tuple[Mount, ...]:
     return (*pins, Mount(source=steps[-1], target=steps[-1], read_only=True))
 
 
-def quarantine(workspace: str, item: Nested, place: str) -> str:
-    """Move a repository that a box made out of the workspace, to a new name in the directory `place`.
+def remedy(workspace: str, path: str) -> str:
+    """The shell command after which git obeys the repository at `path` no more, safe to be printed.
 
-    In one step and by descriptors, so that what moves is what was found. Where that is another file system it stays,
-    under a name that git does not know and without its HEAD, by which git knows a repository under any name.
+    Of one without a `.git` only HEAD goes, by which git knows it: the rest may be files of the project.
     """
-    parent, _, name = item.path.rpartition("/")
-    label = f"{name.replace('.git', 'dot-git')}-{os.urandom(4).hex()}"
-    try:
-        with repository.opened(workspace) as root, repository.opened(place) as into:
-            at = fs.open_beneath(root, parent or ".", os.O_PATH | os.O_DIRECTORY)
-            try:
-                if item.path != "." and os.fstat(at).st_dev == os.fstat(into).st_dev:
-                    os.rename(name, label, src_dir_fd=at, dst_dir_fd=into)
-                    return os.path.join(place, label)
-                if item.form is not Form.BARE:
-                    os.rename(name, label, src_dir_fd=at, dst_dir_fd=at)
-                    name = label
-                if item.form in {Form.BARE, Form.DIRECTORY}:
-                    _behead(at, name)
-                return os.path.join(workspace, parent, name)
-            finally:
-                os.close(at)
-    except OSError as error:
-        message = f"cannot move {item.path!r} out of the workspace: {error.strerror}"
-        raise Unavailable(message, hint="remove it before you use git there", code="quarantine") from error
-
-
-def _behead(at: int, name: str) -> None:
-    fd = fs.open_beneath(at, name, os.O_PATH | os.O_DIRECTORY)
-    try:
-        os.rename("HEAD", f"HEAD-{os.urandom(4).hex()}", src_dir_fd=fd, dst_dir_fd=fd)
-    except FileNotFoundError:
-        pass  # then it is no repository
-    finally:
-        os.close(fd)
+    target = path if is_dot_git(path.rpartition("/")[2]) else f"{path}/HEAD"
+    return f"rm -rf -- {shell_word(os.path.normpath(os.path.join(workspace, target)))}"
 
 
 class _Finder:

@@ -13,6 +13,7 @@ from paddock import frames
 from paddock.client import AsyncPaddock
 from paddock.errors import Unavailable, UserError
 from paddock.model import BoxState, ExecSpec, TtySize
+from paddock.reports import RemovalInfo
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -207,7 +208,7 @@ def test_prune_reset_open_and_repr(installation: Installation) -> None:
         assert (new, (await paddock.open(request))[1]) == (True, False)
         assert repr(box) == "<AsyncBox shell-workspace created>"
         assert await paddock.prune() == []
-        assert await paddock.reset() == ["shell-workspace"]
+        assert await paddock.reset() == [RemovalInfo(box="shell-workspace")]
         assert repr(paddock).startswith("<AsyncPaddock <AsyncTransport ")
 
     within(installation, act)

@@ -14,6 +14,7 @@ from paddock.client import Paddock
 from paddock.client._sync import core
 from paddock.errors import Unavailable, UserError
 from paddock.model import BoxState, ExecSpec, Limits, Mount, TtySize
+from paddock.reports import RemovalInfo
 from tests.support.installation import until
 
 if TYPE_CHECKING:
@@ -137,8 +138,8 @@ def test_prune_and_reset_say_what_they_removed(paddock: Paddock, installation: I
     stopped = paddock.named("a")
     stopped.exec(["true"])
     stopped.stop()
-    assert paddock.prune() == ["a"]
-    assert paddock.reset() == ["b"]
+    assert paddock.prune() == [RemovalInfo(box="a")]
+    assert paddock.reset() == [RemovalInfo(box="b")]
 
 
 def test_a_plan_names_the_workspace(box: Box, installation: Installation) -> None:

@@ -12,6 +12,7 @@ from paddock.client.aio_transport import AsyncChannel, AsyncTransport, in_thread
 from paddock.client.answers import (
     Started,
     box_request,
+    check_applied,
     ended,
     exited,
     expect_list,
@@ -24,7 +25,18 @@ from paddock.client.answers import (
 )
 from paddock.errors import Unavailable, UserError
 from paddock.limits import FRAME_DATA_BYTES
-from paddock.model import BoxInfo, BoxRequest, ExecResult, ExecSpec, JobInfo, Limits, Mount, Network, View
+from paddock.model import (
+    BoxInfo,
+    BoxRequest,
+    ExecResult,
+    ExecSpec,
+    JobInfo,
+    Limits,
+    Mount,
+    Network,
+    View,
+    WorkspaceMode,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Sequence
@@ -33,7 +45,7 @@ if TYPE_CHECKING:
     from paddock.client.reviewing import Accept, Applied, Confirm, Reviewing, Touched
     from paddock.frames import Message
     from paddock.model import TtySize
-    from paddock.reports import FetchInfo, LeaveReport, PolicyInfo
+    from paddock.reports import FetchInfo, LeaveReport, PolicyInfo, RemovalInfo
     from paddock.workspace.home import Commit
     from paddock.workspace.review import Result
     from paddock.workspace.textdiff import FileDiff
@@ -138,11 +150,26 @@ class AsyncPaddock:
     async def ls(self) -> list[BoxInfo]:
         return [codec.from_wire(BoxInfo, row) for row in expect_list(await self.call("ls"))]
 
-    async def prune(self) -> list[str]:
-        return [str(name) for name in expect_list(await self.call("prune"))]
+    async def prune(self) -> list[RemovalInfo]:
+        """Remove all boxes that are stopped or failed; those stay that hold changes or commits nowhere else."""
+        from paddock.reports import RemovalInfo
 
-    async def reset(self) -> list[str]:
-        return [str(name) for name in expect_list(await self.call("reset"))]
+        over = [info for info in await self.ls() if info.mode is WorkspaceMode.REVIEW and info.pid is None]
+        clean = []
+        for info in over:
+            try:
+                if not await self.named(info.name).unapplied():
+                    clean.append(info.id)
+            except UserError:
+                continue  # then it stays
+        rows = expect_list(await self.call("prune", reviewed=tuple(clean)))
+        return [codec.from_wire(RemovalInfo, row) for row in rows]
+
+    async def reset(self) -> list[RemovalInfo]:
+        """Remove all boxes with all they hold; commits come home where they can."""
+        from paddock.reports import RemovalInfo
+
+        return [codec.from_wire(RemovalInfo, row) for row in expect_list(await self.call("reset"))]
 
     async def command(self, verb: str, **args: object) -> AsyncCommand:
         """A verb whose answer is a command's channel."""
@@ -339,11 +366,38 @@ class AsyncBox:
 
         return [codec.from_wire(Commit, row) for row in expect_list(await self._paddock.call("git_log", box=self.name))]
 
-    async def stop(self, grace_s: float = 5.0) -> None:
-        await self._paddock.call("stop", box=self.name, grace_s=grace_s)
+    async def unapplied(self) -> int:
+        """How many changes of a review box are not applied; 0 in the other modes."""
+        if (await self.refresh()).mode is not WorkspaceMode.REVIEW:
+            return 0
+        reviewing = await self._reviewing()
+        return await in_thread(reviewing.count)
 
-    async def remove(self, *, force: bool = False) -> None:
-        await self._paddock.call("rm", box=self.name, force=force)
+    async def left(self, *, look: bool = True) -> LeaveReport:
+        """What the box left in a live workspace and what came home since this was last asked; each is told once."""
+        from paddock.reports import LeaveReport
+
+        info = await self.refresh()
+        return codec.from_wire(LeaveReport, await self._paddock.call("left", box=info.id, look=look))
+
+    async def pending(self) -> LeaveReport:
+        """What was found when nobody waited, as at the end of a detached job; it stays until `left` tells it."""
+        from paddock.reports import LeaveReport
+
+        return codec.from_wire(LeaveReport, await self._paddock.call("pending", box=self.name))
+
+    async def stop(self, grace_s: float = 5.0) -> LeaveReport:
+        from paddock.reports import LeaveReport
+
+        return codec.from_wire(LeaveReport, await self._paddock.call("stop", box=self.name, grace_s=grace_s))
+
+    async def remove(self, *, force: bool = False) -> RemovalInfo:
+        """Remove the box; its commits come home first. UserError, unless forced, if something would be lost."""
+        from paddock.reports import RemovalInfo
+
+        if not force:
+            check_applied(self.name, await self.unapplied())
+        return codec.from_wire(RemovalInfo, await self._paddock.call("rm", box=self.name, force=force, reviewed=True))
 
 
 class AsyncCommand:

@@ -12,6 +12,7 @@ from paddock.client.transport import Channel, Transport, in_thread
 from paddock.client.answers import (
     Started,
     box_request,
+    check_applied,
     ended,
     exited,
     expect_list,
@@ -24,7 +25,18 @@ from paddock.client.answers import (
 )
 from paddock.errors import Unavailable, UserError
 from paddock.limits import FRAME_DATA_BYTES
-from paddock.model import BoxInfo, BoxRequest, ExecResult, ExecSpec, JobInfo, Limits, Mount, Network, View
+from paddock.model import (
+    BoxInfo,
+    BoxRequest,
+    ExecResult,
+    ExecSpec,
+    JobInfo,
+    Limits,
+    Mount,
+    Network,
+    View,
+    WorkspaceMode,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Collection, Sequence
@@ -33,7 +45,7 @@ if TYPE_CHECKING:
     from paddock.client.reviewing import Accept, Applied, Confirm, Reviewing, Touched
     from paddock.frames import Message
     from paddock.model import TtySize
-    from paddock.reports import FetchInfo, LeaveReport, PolicyInfo
+    from paddock.reports import FetchInfo, LeaveReport, PolicyInfo, RemovalInfo
     from paddock.workspace.home import Commit
     from paddock.workspace.review import Result
     from paddock.workspace.textdiff import FileDiff
@@ -138,11 +150,26 @@ class Paddock:
     def ls(self) -> list[BoxInfo]:
         return [codec.from_wire(BoxInfo, row) for row in expect_list(self.call("ls"))]
 
-    def prune(self) -> list[str]:
-        return [str(name) for name in expect_list(self.call("prune"))]
+    def prune(self) -> list[RemovalInfo]:
+        """Remove all boxes that are stopped or failed; those stay that hold changes or commits nowhere else."""
+        from paddock.reports import RemovalInfo
 
-    def reset(self) -> list[str]:
-        return [str(name) for name in expect_list(self.call("reset"))]
+        over = [info for info in self.ls() if info.mode is WorkspaceMode.REVIEW and info.pid is None]
+        clean = []
+        for info in over:
+            try:
+                if not self.named(info.name).unapplied():
+                    clean.append(info.id)
+            except UserError:
+                continue  # then it stays
+        rows = expect_list(self.call("prune", reviewed=tuple(clean)))
+        return [codec.from_wire(RemovalInfo, row) for row in rows]
+
+    def reset(self) -> list[RemovalInfo]:
+        """Remove all boxes with all they hold; commits come home where they can."""
+        from paddock.reports import RemovalInfo
+
+        return [codec.from_wire(RemovalInfo, row) for row in expect_list(self.call("reset"))]
 
     def command(self, verb: str, **args: object) -> Command:
         """A verb whose answer is a command's channel."""
@@ -339,11 +366,38 @@ class Box:
 
         return [codec.from_wire(Commit, row) for row in expect_list(self._paddock.call("git_log", box=self.name))]
 
-    def stop(self, grace_s: float = 5.0) -> None:
-        self._paddock.call("stop", box=self.name, grace_s=grace_s)
+    def unapplied(self) -> int:
+        """How many changes of a review box are not applied; 0 in the other modes."""
+        if (self.refresh()).mode is not WorkspaceMode.REVIEW:
+            return 0
+        reviewing = self._reviewing()
+        return in_thread(reviewing.count)
 
-    def remove(self, *, force: bool = False) -> None:
-        self._paddock.call("rm", box=self.name, force=force)
+    def left(self, *, look: bool = True) -> LeaveReport:
+        """What the box left in a live workspace and what came home since this was last asked; each is told once."""
+        from paddock.reports import LeaveReport
+
+        info = self.refresh()
+        return codec.from_wire(LeaveReport, self._paddock.call("left", box=info.id, look=look))
+
+    def pending(self) -> LeaveReport:
+        """What was found when nobody waited, as at the end of a detached job; it stays until `left` tells it."""
+        from paddock.reports import LeaveReport
+
+        return codec.from_wire(LeaveReport, self._paddock.call("pending", box=self.name))
+
+    def stop(self, grace_s: float = 5.0) -> LeaveReport:
+        from paddock.reports import LeaveReport
+
+        return codec.from_wire(LeaveReport, self._paddock.call("stop", box=self.name, grace_s=grace_s))
+
+    def remove(self, *, force: bool = False) -> RemovalInfo:
+        """Remove the box; its commits come home first. UserError, unless forced, if something would be lost."""
+        from paddock.reports import RemovalInfo
+
+        if not force:
+            check_applied(self.name, self.unapplied())
+        return codec.from_wire(RemovalInfo, self._paddock.call("rm", box=self.name, force=force, reviewed=True))
 
 
 class Command:

@@ -52,6 +52,7 @@ class Command:
         self.tty = request.get("tty")
         self.journal = journal
         self.clients: list[Connection] = []
+        self.awaiting: list[Connection] = []  # want to know its end alone
         self.timed_out = False
         self.status: int | None = None
         self.done = False
@@ -322,6 +323,10 @@ class Command:
             client.send(end)
             if not client.pending:
                 client.close()
+        for client in self.awaiting:
+            if client in self.init.connections:
+                client.send(end)
+        self.awaiting.clear()
         self.init.finished(self)
 
     def result(self) -> Request:

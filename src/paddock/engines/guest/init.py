@@ -169,6 +169,14 @@ class Init:
         ]
         client.send(message({"event": "processes", "processes": rows[:2048]}))
 
+    def _wait(self, client: Connection, request: Request, _fds: list[int]) -> None:
+        """The end of a command, without its output."""
+        process = self._find(request)
+        if process.done:
+            client.send(message(process.result()))
+        else:
+            process.awaiting.append(client)
+
     def _signal(self, client: Connection, request: Request, _fds: list[int]) -> None:
         self._find(request).signal(int(request["signal"]))
         client.send(message({"event": "done"}))
@@ -217,6 +225,7 @@ class Init:
         "start": _start,
         "connect": _connect,
         "list": _list,
+        "wait": _wait,
         "signal": _signal,
         "ping": _ping,
         "seal": _new_door,
