@@ -37,14 +37,19 @@ def ls(options: argparse.Namespace) -> int:
         for box in boxes:
             print(box.name)
     elif boxes:
-        rows = [(b.name, b.agent, b.engine.value, b.state.value, b.network, b.workspace, b.reason) for b in boxes]
-        print(text.table(rows, ("NAME", "AGENT", "ENGINE", "STATE", "NETWORK", "WORKSPACE", "REASON")))
+        heads = ("NAME", "AGENT", "ENGINE", "STATE", "NETWORK", "MODE", "WORKSPACE", "REASON")
+        print(text.table([_row(box) for box in boxes], heads))
         for box in boxes:
             if box.untold:
                 warn(f"{box.name} left something that nobody was told: `paddock inspect {box.name}`")
     else:
         print("no boxes; `paddock run shell .` makes one", file=sys.stderr)
     return 0
+
+
+def _row(box: BoxInfo) -> tuple[str, ...]:
+    state, view = box.state.value, box.mode.value
+    return box.name, box.agent, box.engine.value, state, box.network, view, box.workspace, box.reason
 
 
 def inspect(options: argparse.Namespace) -> int:
