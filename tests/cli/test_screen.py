@@ -64,7 +64,8 @@ def code_points(data: bytes, dialect: Dialect) -> Iterator[int]:
             for byte in tail:
                 code = code << 6 | byte & 0x3F
             shortest = {2: 0x80, 3: 0x800, 4: 0x10000}[length]
-            if dialect.overlong or (code >= shortest and not 0xD800 <= code < 0xE000 and code < 0x110000):
+            proper = code >= shortest and not 0xD800 <= code < 0xE000
+            if code < 0x110000 and (dialect.overlong or proper):
                 yield code
                 at += length
                 continue
@@ -354,6 +355,10 @@ def test_an_endless_string_is_not_kept_in_memory() -> None:
 
 def test_a_binary_file_hides_at_most_the_rest_of_its_line() -> None:
     assert filtered(b"\x7fELF\x90\x00\x01\nafter\n") == b"\x7fELF\nafter\n"
+
+
+def test_bytes_beyond_unicode_are_no_character() -> None:
+    assert list(code_points(b"\xf4\xa0\xa0\xa0", Dialect(overlong=True))) == [0xF4, 0xA0, 0xA0, 0xA0]
 
 
 def test_outside_utf8_mode_a_continuation_byte_is_a_control() -> None:
