@@ -6,14 +6,14 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
-from paddock.engines.process import toolchains
+import pytest
+
+from paddock.engines.process import hostview, toolchains
 from paddock.engines.process.hostview import HostView
 from tests.support.engine import placed
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def _view(host: Path) -> HostView:
@@ -45,6 +45,7 @@ def test_commands_are_told_of_the_boxs_authorities_when_it_has_some(host: Path) 
 
 
 def test_what_all_boxes_share_is_looked_at_again_after_a_moment(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hostview, "_VIEW_FRESH_S", 60.0)
     view = _view(host)
     first = view.shared()
     assert all(os.path.isdir(path) for path in first)
@@ -54,16 +55,23 @@ def test_what_all_boxes_share_is_looked_at_again_after_a_moment(host: Path, monk
         assert view.shared() == first
     shutil.rmtree(first[0])
     assert os.path.isdir(view.shared()[0]), "somebody deleted it"
+    monkeypatch.setattr(hostview, "_VIEW_FRESH_S", 0.0)
+    monkeypatch.setattr("paddock.engines.process.etc.prepare", _never)
+    with pytest.raises(AssertionError):
+        view.shared()
     assert repr(view) == f"<HostView {host}/state/view>"
 
 
 def test_toolchains_are_of_the_caller_and_found_once_in_a_while(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hostview, "_TOOLCHAINS_FRESH_S", 60.0)
     view = _view(host)
     first = view.toolchains("/usr/bin", "/nonexistent")
     with monkeypatch.context() as patch:
         patch.setattr(toolchains, "find", _never)
         assert view.toolchains("/usr/bin", "/nonexistent") is first
     assert view.toolchains("/bin", "/nonexistent") is not first
+    monkeypatch.setattr(hostview, "_TOOLCHAINS_FRESH_S", 0.0)
+    assert view.toolchains("/usr/bin", "/nonexistent") is not first
 
 
 def _never(*_: object, **_named: object) -> None:
