@@ -172,9 +172,9 @@ def test_forks_beyond_the_limit_fail_inside(found: Cgroups) -> None:
 
 def test_a_box_gets_no_more_than_its_cpus(found: Cgroups) -> None:
     needs(found, "cpu")
-    with made(found, cpus=0.2) as box:
+    with made(found, cpus=0.05) as box:  # so little that a busy machine gives more
         limited, free = run(box, spin), run(None, spin)
-    assert limited < 35
+    assert limited < 10
     assert free > 1.3 * limited, "the machine is too busy to prove anything"
 
 
