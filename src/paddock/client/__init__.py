@@ -4,8 +4,12 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from paddock.client._async.core import AsyncBox, AsyncCommand, AsyncPaddock
-    from paddock.client._sync.core import Box, Command, Paddock
+    from paddock.client._async.box import AsyncBox
+    from paddock.client._async.command import AsyncCommand
+    from paddock.client._async.core import AsyncPaddock
+    from paddock.client._sync.box import Box
+    from paddock.client._sync.command import Command
+    from paddock.client._sync.core import Paddock
     from paddock.client.answers import Change, Entry
 
 __all__ = ["AsyncBox", "AsyncCommand", "AsyncPaddock", "Box", "Change", "Command", "Entry", "Paddock"]

@@ -1,4 +1,4 @@
-"""The SDK: the daemon, its boxes and their commands. Written once, async; scripts/unasync.py makes _sync/ from it."""
+"""The SDK: the daemon and its boxes. Written once, async; scripts/unasync.py makes _sync/ from it."""
 
 from __future__ import annotations
 
@@ -6,25 +6,17 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
-from paddock import codec, frames, paths
-from paddock.client._async.files import AsyncFiles
-from paddock.client.aio_transport import AsyncChannel, AsyncTransport, in_thread
+from paddock import codec, paths
+from paddock.client._async.box import AsyncBox
+from paddock.client._async.command import AsyncCommand
+from paddock.client.aio_transport import AsyncChannel, AsyncTransport
 from paddock.client.answers import (
-    Started,
     box_request,
-    check_applied,
-    ended,
-    exited,
     expect_list,
     expect_object,
-    limit_hint,
     one_channel,
-    output_of,
-    started,
-    stdin_frames,
 )
-from paddock.errors import Unavailable, UserError
-from paddock.limits import FRAME_DATA_BYTES
+from paddock.errors import UserError
 from paddock.model import (
     BoxInfo,
     BoxRequest,
@@ -39,18 +31,11 @@ from paddock.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Sequence
+    from collections.abc import Sequence
 
     from paddock.client._async.policies import AsyncPolicies
-    from paddock.client.reviewing import Accept, Applied, Confirm, Reviewing, Touched
     from paddock.frames import Message
-    from paddock.model import TtySize
-    from paddock.reports import FetchInfo, LeaveReport, PolicyInfo, RemovalInfo
-    from paddock.workspace.home import Commit
-    from paddock.workspace.review import Result
-    from paddock.workspace.textdiff import FileDiff
-
-OUTPUT_BYTES_MAX = 64 * 1024 * 1024
+    from paddock.reports import RemovalInfo
 
 
 class AsyncPaddock:
@@ -197,305 +182,3 @@ class AsyncPaddock:
     def box(self, row: object) -> AsyncBox:
         info = codec.from_wire(BoxInfo, row)
         return AsyncBox(self, info.name, info)
-
-
-class AsyncBox:
-    """One box. Leaving it as a context manager removes it."""
-
-    def __init__(self, paddock: AsyncPaddock, name: str, info: BoxInfo | None = None) -> None:
-        self._paddock = paddock
-        self._info = info
-        self.name = name
-        self.files = AsyncFiles(paddock.channel, name)
-
-    def __repr__(self) -> str:
-        return f"<AsyncBox {self.name} {self._info.state.value if self._info else 'not asked'}>"
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.remove(force=True)
-
-    @property
-    def info(self) -> BoxInfo:
-        """The box when we last asked; `refresh` asks again."""
-        if self._info is None:
-            raise UserError(f"the box {self.name!r} was not looked up", hint="call refresh() first", code="usage")
-        return self._info
-
-    async def exec(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: str = "",
-        env: dict[str, str] | None = None,
-        stdin: bytes = b"",
-        timeout_s: float | None = None,
-        user: str = "",
-    ) -> ExecResult:
-        """Run a command to its end and keep its output."""
-        spec = ExecSpec(argv=tuple(argv), cwd=cwd, env=env or {}, stdin=bool(stdin), timeout_s=timeout_s, user=user)
-        command = await self.start(spec)
-        return await command.finish(stdin)
-
-    async def start(self, spec: ExecSpec) -> AsyncCommand:
-        """Start a command and stream it."""
-        return await self._paddock.command("exec", box=self.name, exec=spec)
-
-    async def session(self, spec: ExecSpec, args: Sequence[str] = ()) -> AsyncCommand:
-        """The agent's own command, or its waiting terminal session."""
-        return await self._paddock.command("session", box=self.name, exec=spec, args=tuple(args))
-
-    async def detach(self, argv: Sequence[str], *, cwd: str = "", env: dict[str, str] | None = None) -> str:
-        """Start a command that outlives us; returns the job's id, whose output is journalled."""
-        return await self.detach_spec(ExecSpec(argv=tuple(argv), cwd=cwd, env=env or {}, detach=True))
-
-    async def detach_spec(self, spec: ExecSpec) -> str:
-        answer = expect_object(await self._paddock.call("exec", box=self.name, exec=spec))
-        return str(answer.get("job"))
-
-    async def detach_session(self, spec: ExecSpec, args: Sequence[str] = ()) -> str:
-        """The agent's own command, left running."""
-        answer = expect_object(await self._paddock.call("session", box=self.name, exec=spec, args=tuple(args)))
-        return str(answer.get("job"))
-
-    async def connect(self, job: str) -> AsyncCommand:
-        """Attach again to a running command; output from now on."""
-        return await self._paddock.command("connect", box=self.name, job=job)
-
-    async def jobs(self) -> list[JobInfo]:
-        rows = expect_list(await self._paddock.call("jobs", box=self.name))
-        return [codec.from_wire(JobInfo, row) for row in rows]
-
-    async def processes(self) -> list[Message]:
-        """What init runs for us right now."""
-        channel = await self._paddock.channel(self.name)
-        try:
-            await channel.send_message({"op": "list"})
-            answer = await channel.receive_message()
-        finally:
-            await channel.close()
-        return [row for row in expect_list(answer.get("processes")) if isinstance(row, dict)]
-
-    async def set_env(self, values: dict[str, str], unset: Sequence[str] = ()) -> None:
-        """Change the environment of the next commands; nothing restarts."""
-        self._info = codec.from_wire(
-            BoxInfo, await self._paddock.call("env", box=self.name, set=values, unset=tuple(unset))
-        )
-
-    async def set_network(self, change: Network) -> PolicyInfo:
-        """Add rules and presets and set what is not empty; open connections that are no longer allowed are closed."""
-        return await self._paddock.policy.change(self.name, change)
-
-    async def refresh(self) -> BoxInfo:
-        self._info = codec.from_wire(BoxInfo, await self._paddock.call("inspect", box=self.name))
-        return self._info
-
-    async def plan(self) -> list[str]:
-        return [str(line) for line in expect_list(await self._paddock.call("plan", box=self.name))]
-
-    async def diff(self, paths: Collection[str] = (), *, lines: bool = True) -> list[FileDiff]:
-        """What a review box changed, at and below these paths of its workspace; the lines are safe to print."""
-        reviewing = await self._reviewing()
-        return await in_thread(lambda: reviewing.diff(paths, with_lines=lines))
-
-    async def apply(
-        self,
-        paths: Collection[str] = (),
-        *,
-        accept: Accept = (),
-        confirm: Confirm | None = None,
-        merge: bool = False,
-        dry_run: bool = False,
-    ) -> Applied:
-        """Bring changes of a review box home. Dangerous ones stay unless `accept` names each, or answers yes to it.
-
-        `confirm` is shown the whole plan first: nothing comes home unless it says yes.
-        """
-        reviewing = await self._reviewing()
-        if dry_run:
-            return await in_thread(lambda: reviewing.apply(paths, accept=accept, merge=merge, dry_run=True))
-        touched = reviewing.everywhere
-        try:
-            done = await in_thread(lambda: reviewing.apply(paths, accept=accept, confirm=confirm, merge=merge))
-            touched = reviewing.places(done)
-        finally:
-            if touched != reviewing.nowhere:
-                await self._touched("changes were applied", touched)
-        return done
-
-    async def undo(self) -> Result:
-        """Take the last apply back; the box has the changes again."""
-        reviewing = await self._reviewing()
-        touched = reviewing.everywhere
-        try:
-            done = await in_thread(reviewing.undo)
-            touched = reviewing.places(done)
-        finally:
-            await self._touched("an apply was undone", touched)
-        return done
-
-    async def discard(self, paths: Collection[str] = ()) -> None:
-        """Drop what a review box changed at and below these paths: it has the workspace's again."""
-        reviewing = await self._reviewing()
-        try:
-            await in_thread(lambda: reviewing.discard(paths))
-        finally:
-            await self._touched("changes were discarded", reviewing.nowhere)
-
-    async def _reviewing(self) -> Reviewing:
-        from paddock.client.reviewing import Reviewing  # loads much, and is needed by few
-
-        return Reviewing(self._paddock.paths, await self.refresh())
-
-    async def _touched(self, why: str, where: Touched) -> None:
-        await self._paddock.call(
-            "touched", box=self.name, why=f"{why} ({self.name})", places=where.places, more=where.more
-        )
-
-    async def git_fetch(self) -> FetchInfo:
-        """Bring the box's commits home, as refs/paddock/BOX/BRANCH."""
-        from paddock.reports import FetchInfo
-
-        return codec.from_wire(FetchInfo, await self._paddock.call("git_fetch", box=self.name))
-
-    async def git_log(self) -> list[Commit]:
-        """The commits that came home, newest first. Their names and subjects are the box's words."""
-        from paddock.workspace.home import Commit
-
-        return [codec.from_wire(Commit, row) for row in expect_list(await self._paddock.call("git_log", box=self.name))]
-
-    async def unapplied(self) -> int:
-        """How many changes of a review box are not applied; 0 in the other modes."""
-        if (await self.refresh()).mode is not WorkspaceMode.REVIEW:
-            return 0
-        reviewing = await self._reviewing()
-        return await in_thread(reviewing.count)
-
-    async def left(self, *, look: bool = True) -> LeaveReport:
-        """What the box left in a live workspace and what came home since this was last asked; each is told once."""
-        from paddock.reports import LeaveReport
-
-        info = await self.refresh()
-        return codec.from_wire(LeaveReport, await self._paddock.call("left", box=info.id, look=look))
-
-    async def pending(self) -> LeaveReport:
-        """What was found when nobody waited, as at the end of a detached job; it stays until `left` tells it."""
-        from paddock.reports import LeaveReport
-
-        return codec.from_wire(LeaveReport, await self._paddock.call("pending", box=self.name))
-
-    async def stop(self, grace_s: float = 5.0) -> LeaveReport:
-        from paddock.reports import LeaveReport
-
-        return codec.from_wire(LeaveReport, await self._paddock.call("stop", box=self.name, grace_s=grace_s))
-
-    async def remove(self, *, force: bool = False) -> RemovalInfo:
-        """Remove the box; its commits come home first. UserError, unless forced, if something would be lost."""
-        from paddock.reports import RemovalInfo
-
-        if not force:
-            check_applied(self.name, await self.unapplied())
-        return codec.from_wire(RemovalInfo, await self._paddock.call("rm", box=self.name, force=force, reviewed=True))
-
-
-class AsyncCommand:
-    """A command in a box, streaming over its own channel. Leaving it as a context manager lets go of it."""
-
-    def __init__(
-        self, paddock: AsyncPaddock, box: BoxInfo, job: str, channel: AsyncChannel, notes: tuple[str, ...] = ()
-    ) -> None:
-        self._paddock = paddock
-        self.notes = notes  # what the caller should know of the box
-        self.box = box
-        self.job = job
-        self.channel = channel
-        self.started: Started | None = None
-        self.result: ExecResult | None = None
-
-    def __repr__(self) -> str:
-        return f"<AsyncCommand {self.job} in {self.box.name}>"
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def wait_started(self) -> Started:
-        """Raises UserError when the command could not be started."""
-        if self.started is None:
-            frame = await self.channel.receive()
-            if frame is None:
-                raise await self.gone()
-            self.started = started(frame)
-        return self.started
-
-    async def write(self, data: bytes) -> None:
-        for offset in range(0, len(data), FRAME_DATA_BYTES):
-            await self.channel.send(frames.STDIN, data[offset : offset + FRAME_DATA_BYTES])
-
-    async def close_stdin(self) -> None:
-        await self.channel.send(frames.STDIN, b"")
-
-    async def signal(self, number: int) -> None:
-        """Not over the channel, where it would wait behind input that the command does not read."""
-        await self._paddock.call("signal", box=self.box.id, job=self.job, signal=number)
-
-    async def resize(self, size: TtySize) -> None:
-        await self.channel.send_message({"op": "resize", "rows": size.rows, "cols": size.cols})
-
-    async def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        """(frames.STDOUT or frames.STDERR, bytes) as they come, until the command ends."""
-        await self.wait_started()
-        while True:
-            frame = await self.channel.receive()
-            if frame is None:
-                raise await self.gone()
-            if frame[0] == frames.MESSAGE:
-                self.result = exited(frame[1])
-                return
-            yield output_of(frame)
-
-    async def finish(self, stdin: bytes = b"") -> ExecResult:
-        """Feed `stdin`, gather the output, wait for the end. Output past the limit is dropped, and said."""
-        kept: dict[int, bytearray] = {frames.STDOUT: bytearray(), frames.STDERR: bytearray()}
-        try:
-            await self.wait_started()
-            if stdin:
-                await self.channel.queue(stdin_frames(stdin))
-            while True:
-                frame = await self.channel.receive()
-                if frame is None:
-                    raise await self.gone()
-                if frame[0] == frames.MESSAGE:
-                    return ended(exited(frame[1]), bytes(kept[frames.STDOUT]), bytes(kept[frames.STDERR]))
-                kind, payload = output_of(frame)
-                if len(kept[kind]) < OUTPUT_BYTES_MAX:
-                    kept[kind] += payload
-        finally:
-            await self.close()
-
-    async def close(self) -> None:
-        await self.channel.close()
-
-    async def why_killed(self) -> str:
-        """After exit code 137: the limit at which the kernel killed processes of the box, or nothing."""
-        return str(await self._paddock.call("killed", box=self.box.id))
-
-    async def left(self) -> LeaveReport:
-        """After its end: what the box left that the host trusts, and the commits that came home with it."""
-        from paddock.reports import LeaveReport
-
-        return codec.from_wire(LeaveReport, await self._paddock.call("left", box=self.box.id))
-
-    async def gone(self) -> Unavailable:
-        """The channel broke: the daemon knows whether a limit ended the box."""
-        answer = expect_object(await self._paddock.call("ending", box=self.box.id))
-        reason = str(answer.get("reason") or "it was stopped")
-        error = Unavailable(f"the box {self.box.name!r} ended: {reason}", hint=limit_hint(reason), code="box-ended")
-        code = answer.get("exit_code")
-        if isinstance(code, int):
-            error.exit_code = code
-        return error
