@@ -203,15 +203,21 @@ def test_a_taken_name_is_refused(installation: Installation) -> None:
     assert installation.cli("ls", "-q").stdout == b"taken\n"
 
 
-@pytest.mark.parametrize(
-    "option", [["--name", "other"], ["-m", "1g"], ["--cpus", "1"], ["--pids", "9"], ["--disk", "1g"], ["-v", ".:/mnt"]]
-)
+@pytest.mark.parametrize("option", [["-m", "1g"], ["--cpus", "1"], ["--pids", "9"], ["--disk", "1g"], ["-v", ".:/mnt"]])
 def test_what_a_box_is_made_of_cannot_be_changed_by_running_it(installation: Installation, option: list[str]) -> None:
     installation.cli("create", "made")
     for words in (["run", *option, "made"], ["run", *option, "shell", "."]):
         done = installation.cli(*words)
         assert_refusal(done)
         assert b"'made'" in done.stderr
+    assert installation.cli("ls", "-q").stdout == b"made\n"
+
+
+def test_a_box_gets_no_other_name_by_running_it(installation: Installation) -> None:
+    installation.cli("create", "made")
+    done = installation.cli("run", "--name", "other", "made")
+    assert_refusal(done)
+    assert b"'made'" in done.stderr
     assert installation.cli("ls", "-q").stdout == b"made\n"
 
 
