@@ -7,7 +7,6 @@ import os
 import resource
 import stat
 import subprocess
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -136,19 +135,14 @@ for directory in range(1000):
 
 @pytest.mark.soak
 @pytest.mark.timeout(300)
-def test_a_hundred_thousand_files_of_a_box_are_told_in_bounded_time_and_memory(
+def test_a_hundred_thousand_files_of_a_box_are_told_in_bounded_memory(
     installation: Installation, paddock: Paddock, project: Path
 ) -> None:
     box = paddock.create("box", workspace=str(project), view=View(mode=WorkspaceMode.REVIEW))
     done = box.exec(["/usr/bin/python3", "-c", _MAKE])
     assert done.exit_code == 0, done.stderr
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    begun = time.monotonic()
     told = installation.cli("diff", "--names", "box", timeout_s=120.0)
-    took_s = time.monotonic() - begun
     assert told.stdout.count(b"\n") == MANY + 1000
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert spent.ru_utime + spent.ru_stime - usage.ru_utime - usage.ru_stime < 40, f"{took_s:.0f} s"
-    assert spent.ru_maxrss < 700 * 1024, "kilobytes of the largest child"
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 700 * 1024, "kilobytes of the largest child"
     box.remove(force=True)
     until(lambda: not list((installation.state / "trash").iterdir()), "its files are gone", 120)
