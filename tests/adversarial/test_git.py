@@ -211,10 +211,10 @@ def test_no_second_name_leads_around_a_review_or_a_clone(paddock: Paddock, tmp_p
     work = make_repository(tmp_path / "projects" / "work")
     (work / "secret").write_text("hidden")
     before = contents(work)
-    for source in (work, work.parent):
-        mount = Mount(source=str(source), target="/mnt/again")
+    mount = Mount(source=str(work.parent), target="/mnt/again")
+    for one in (mount, replace(mount, source=str(work))):
         with pytest.raises(UserError, match="unreviewed"):
-            paddock.create("around", workspace=str(work), mounts=[mount], view=View(mode=mode))
+            paddock.create("around", workspace=str(work), mounts=[one], view=View(mode=mode))
     read_only = replace(mount, read_only=True)
     view = View(mode=mode, masks=("secret",))
     box = paddock.create("around", workspace=str(work), mounts=[read_only], view=view)
@@ -223,6 +223,20 @@ def test_no_second_name_leads_around_a_review_or_a_clone(paddock: Paddock, tmp_p
     assert contents(work) == before
     beside = paddock.create("live", workspace=str(work), mounts=[mount])
     assert inside(beside, program, "/mnt/again/work", str(work)) == ["ok", "ok", len("hidden")], "live mode is for that"
+
+
+@pytest.mark.parametrize("mode", list(WorkspaceMode))
+def test_no_other_repository_gets_the_name_of_a_workspace_inside_a_mount(
+    paddock: Paddock, tmp_path: Path, mode: WorkspaceMode
+) -> None:
+    """A directory on the way to it that can be renamed, and the host would enter what the box has put there."""
+    work = make_repository(tmp_path / "all" / "way" / "work")
+    (tmp_path / "all" / "side").mkdir()
+    mount = Mount(source=str(tmp_path / "all"), target=str(tmp_path / "all"))
+    box = paddock.create("way", workspace=str(work), mounts=[mount], view=View(mode=mode))
+    program = "say([attempt(os.rename, place, f'{place}-moved') for place in ARGS])"
+    assert inside(box, program, str(work), str(work.parent), f"{mount.source}/side") == ["EBUSY", "EBUSY", "ok"]
+    assert git(work, "log", "--format=%s") == "one\n"
 
 
 @pytest.mark.parametrize("place", ["repository/.git", "repository/.git/hooks", "bare"])
