@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.errors import UserError
-from paddock.model import Mount
+from paddock.model import Mount, View, WorkspaceMode
 from tests.support.attack import inside, outside
 
 if TYPE_CHECKING:
@@ -177,6 +177,66 @@ def test_a_repository_inside_another_mount_is_closed_there_too(paddock: Paddock,
     before = contents(repository / ".git")
     assert inside(box, program, str(repository), "/mnt/projects/repository") == ["ok", "EROFS", "ok"]
     assert contents(repository / ".git") == before
+
+
+def test_what_is_closed_or_hidden_in_a_workspace_is_so_under_every_name(paddock: Paddock, tmp_path: Path) -> None:
+    """The whole of it, a part of it and what is around it, each shown a second time."""
+    work = make_repository(tmp_path / "projects" / "work")
+    make_repository(work / "part" / "nested")
+    (work / "part" / "secret").write_text("hidden")
+    (work / ".envrc").touch()
+    around = {"/mnt/whole": work, "/mnt/part": work / "part", "/mnt/around": work.parent}
+    mounts = [Mount(source=str(source), target=target) for target, source in around.items()]
+    parts = ["/mnt/whole/part", "/mnt/part", "/mnt/around/work/part"]
+    closed = [f"{part}/nested/.git/config" for part in parts]
+    closed += ["/mnt/whole/.git/config", "/mnt/around/work/.git/config", "/mnt/whole/.envrc", "/mnt/around/work/.envrc"]
+    program = """
+def read(place):
+    with open(place) as file:
+        return file.read()
+parts, closed = ARGS
+moves = [attempt(os.rename, f"{part}/nested", f"{part}/moved") for part in parts]
+say([[read(f"{part}/secret") for part in parts], [attempt(open, place, "a") for place in closed], moves])
+"""
+    box = paddock.create("names", workspace=str(work), mounts=mounts, view=View(masks=("part/secret",)))
+    assert inside(box, program, parts, closed) == [[""] * 3, ["EROFS"] * len(closed), ["EBUSY"] * 3]
+    (tmp_path / "other").mkdir()
+    plain = paddock.create("plain", workspace=str(tmp_path / "other"), mounts=mounts[1:2])
+    oracle = inside(plain, program, parts[1:2], ["/mnt/part/moved/.git/config"])
+    assert oracle == [["hidden"], ["ok"], ["ok"]], "beside another workspace it is a mount as any"
+
+
+@pytest.mark.parametrize("mode", [WorkspaceMode.REVIEW, WorkspaceMode.CLONE])
+def test_no_second_name_leads_around_a_review_or_a_clone(paddock: Paddock, tmp_path: Path, mode: WorkspaceMode) -> None:
+    work = make_repository(tmp_path / "projects" / "work")
+    (work / "secret").write_text("hidden")
+    before = contents(work)
+    mount = Mount(source=str(work.parent), target="/mnt/again")
+    for one in (mount, replace(mount, source=str(work))):
+        with pytest.raises(UserError, match="unreviewed"):
+            paddock.create("around", workspace=str(work), mounts=[one], view=View(mode=mode))
+    read_only = replace(mount, read_only=True)
+    view = View(mode=mode, masks=("secret",))
+    box = paddock.create("around", workspace=str(work), mounts=[read_only], view=view)
+    program = "say([attempt(open, f'{place}/new', 'w') for place in ARGS] + [os.path.getsize(f'{ARGS[0]}/secret')])"
+    assert inside(box, program, "/mnt/again/work", str(work)) == ["EROFS", "ok", 0]
+    assert contents(work) == before
+    beside = paddock.create("live", workspace=str(work), mounts=[mount])
+    assert inside(beside, program, "/mnt/again/work", str(work)) == ["ok", "ok", len("hidden")], "live mode is for that"
+
+
+@pytest.mark.parametrize("mode", list(WorkspaceMode))
+def test_no_other_repository_gets_the_name_of_a_workspace_inside_a_mount(
+    paddock: Paddock, tmp_path: Path, mode: WorkspaceMode
+) -> None:
+    """A directory on the way to it that can be renamed, and the host would enter what the box has put there."""
+    work = make_repository(tmp_path / "all" / "way" / "work")
+    (tmp_path / "all" / "side").mkdir()
+    mount = Mount(source=str(tmp_path / "all"), target=str(tmp_path / "all"))
+    box = paddock.create("way", workspace=str(work), mounts=[mount], view=View(mode=mode))
+    program = "say([attempt(os.rename, place, f'{place}-moved') for place in ARGS])"
+    assert inside(box, program, str(work), str(work.parent), f"{mount.source}/side") == ["EBUSY", "EBUSY", "ok"]
+    assert git(work, "log", "--format=%s") == "one\n"
 
 
 @pytest.mark.parametrize("place", ["repository/.git", "repository/.git/hooks", "bare"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -133,6 +134,16 @@ def test_a_bad_mount_is_refused(ground: Path, mounts: list[tuple[str, str]], cod
     with pytest.raises(UserError) as caught:
         made(ground, mounts=wanted)
     assert caught.value.code == code
+
+
+def test_a_review_has_its_workspace_under_one_name_that_can_be_written_to(ground: Path) -> None:
+    (ground / "data/project").mkdir()
+    data, second = os.fspath(ground / "data"), Mount(source=os.fspath(ground / "data"), target="/mnt/x")
+    for mount in (replace(second, read_only=True), Mount(source=data, target=data)):
+        assert made(ground, workspace="data/project", mode=WorkspaceMode.REVIEW, mounts=(mount,)).mounts
+    assert made(ground, workspace="data/project", mounts=(second,)).mounts, "live mode hides no change"
+    with pytest.raises(UserError, match="unreviewed"):
+        made(ground, workspace="data/project", mode=WorkspaceMode.REVIEW, mounts=(second,))
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from paddock.engines.base import Handle
     from paddock.runtime.box import Box
     from paddock.runtime.core import Runtime
+    from paddock.workspace.commits import Commit
     from paddock.workspace.gitdir import Unit
-    from paddock.workspace.home import Commit
 
 log = logging.getLogger(__name__)
 _NOTHING_CODE = 128

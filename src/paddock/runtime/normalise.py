@@ -10,9 +10,9 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paddock import agents, guard
+from paddock import agents, fs, guard
 from paddock.errors import UserError
-from paddock.model import BoxRequest, BoxSpec, Mount, check_name
+from paddock.model import BoxRequest, BoxSpec, Mount, WorkspaceMode, check_name
 from paddock.runtime.flags import canonical
 from paddock.workspace import guarded
 
@@ -29,6 +29,8 @@ def normalise(request: BoxRequest, *, private: tuple[str, ...], home: str, taken
         raise UserError(f"the workspace {workspace} is not a directory", hint="give a directory", code="bad-workspace")
     mounts = tuple(_mount(mount, private, home) for mount in request.mounts)
     _distinct([workspace, *(mount.target for mount in mounts)])
+    if request.mode is not WorkspaceMode.LIVE:
+        _no_way_around(workspace, mounts)
     return BoxSpec(
         name=_name(request, workspace, taken),
         agent=request.agent,
@@ -77,6 +79,15 @@ def _distinct(targets: list[str]) -> None:
     for target in targets:
         if targets.count(target) > 1:
             raise UserError(f"{target} is mounted twice", hint="give each mount its own place", code="bad-mount")
+
+
+def _no_way_around(workspace: str, mounts: tuple[Mount, ...]) -> None:
+    """A review or a clone keeps the workspace as it is, but not under a second name that can be written to."""
+    for mount in mounts:
+        within = fs.is_beneath(workspace, mount.source)
+        if within and not mount.read_only and mount.target + workspace[len(mount.source) :] != workspace:
+            message = f"{mount.source} holds the workspace, and as {mount.target} the box could change that unreviewed"
+            raise UserError(message, hint="mount it read-only, or leave it out", code="bad-mount")
 
 
 def _each(check: Callable[[str, str], str], workspace: str, paths: tuple[str, ...]) -> tuple[str, ...]:

@@ -19,12 +19,13 @@ from paddock import fs, limits
 from paddock.errors import Unavailable, UserError
 from paddock.model import check_name
 from paddock.text import neutralise, size
-from paddock.workspace import git, gitdir, hostrefs, refs, repository, settings
+from paddock.workspace import commits, git, gitdir, hostrefs, refs, repository, settings
 from paddock.workspace.git import Place
 from paddock.workspace.hostrefs import ROOT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from paddock.workspace.commits import Commit
     from paddock.workspace.gitdir import Unit
     from paddock.workspace.repository import Repository
 
@@ -47,17 +48,6 @@ class Arrival:
 class Homecoming:
     arrived: tuple[Arrival, ...]
     skipped: tuple[tuple[str, str], ...]  # a name of the bundle, and why it did not come
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
-    """As the box wrote it: names and subject are untrusted text."""
-
-    oid: str
-    author: str
-    email: str
-    date: str
-    subject: str
 
 
 def bundle_argv(unit: Unit) -> list[str]:
@@ -95,13 +85,10 @@ def log(unit: Unit, box: str, commits_max: int = limits.GIT_LOG_COMMITS_MAX) -> 
     tips = [oid for name, oid in ids.items() if name.startswith(prefix)]
     if not tips:
         return ()
-    words = ["log", "-z", "--no-decorate", "--no-mailmap", "--no-notes", "--no-show-signature", "--no-color"]
-    words += ["--format=%H%x00%an%x00%ae%x00%aI%x00%s", f"--max-count={commits_max}", "--ignore-missing", "--stdin"]
+    words = ["rev-list", f"--max-count={commits_max}", "--ignore-missing", "--stdin"]
     lines = "".join(f"{oid}\n" for oid in (*tips, *(f"^{oid}" for oid in unit.base)))
-    said = git.output(words, _host(found), stdin=lines.encode(), output_bytes_max=16 * limits.MIB)
-    fields = said.decode("utf-8", "surrogateescape").split("\0")
-    rows = [fields[at : at + 5] for at in range(0, len(fields) - 4, 5)]
-    return tuple(Commit(oid=row[0], author=row[1], email=row[2], date=row[3], subject=row[4]) for row in rows)
+    said = git.output(words, _host(found), stdin=lines.encode())
+    return commits.read(_host(found), said.decode("ascii").split())
 
 
 def read_header(data: bytes, object_format: str) -> tuple[dict[str, str], int]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from paddock.client.reviewing import Accept, Applied, Confirm, Reviewing, Touched
     from paddock.frames import Message
     from paddock.reports import FetchInfo, LeaveReport, PolicyInfo, RemovalInfo
-    from paddock.workspace.home import Commit
+    from paddock.workspace.commits import Commit
     from paddock.workspace.review import Result
     from paddock.workspace.textdiff import FileDiff
 
@@ -198,7 +198,7 @@ class AsyncBox:
 
     async def git_log(self) -> list[Commit]:
         """The commits that came home, newest first. Their names and subjects are the box's words."""
-        from paddock.workspace.home import Commit
+        from paddock.workspace.commits import Commit
 
         return [codec.from_wire(Commit, row) for row in expect_list(await self._paddock.call("git_log", box=self.name))]
 

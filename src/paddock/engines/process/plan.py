@@ -78,6 +78,7 @@ def make(spec: BoxSpec, ground: Ground) -> Plan:
             *protections.hidden(spec, live, ground),
             *protections.protected(live, sockets, {mount.target for mount in ground.view}),
             *user_mounts.masked(spec),
+            *protections.under_other_names(spec, live, ground.view),
         ),
         uid=ground.uid,
         gid=ground.gid,

@@ -5,14 +5,15 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
 
 from paddock import fs, guard
 from paddock.engines.process.operations import MountOp
 from paddock.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from paddock.engines.process import hostsockets
     from paddock.engines.process.operations import Ground
@@ -42,6 +43,22 @@ def protected(shown: list[Mount], sockets: hostsockets.Bound, replaced: Collecti
             places = [place for place in places if _landing(mount, place) not in replaced]
             for place in [*places, *_own_program(mount.source)]:
                 ops += pinned(mount.target, place[len(mount.source) :])
+    return list(dict.fromkeys(ops))
+
+
+def under_other_names(spec: BoxSpec, live: list[Mount], view: Iterable[Mount]) -> list[MountOp]:
+    """What is closed or hidden in the workspace, where a mount shows the same files at a second place."""
+    kinds: dict[str, Literal["pin", "readonly", "cover"]] = {}
+    for mount in view:
+        if mount.target != spec.workspace:
+            kinds[mount.target] = "pin" if mount.source == mount.target and not mount.read_only else "readonly"
+    kinds |= {f"{spec.workspace}/{path}": "cover" for path in spec.masks}
+    ops = []
+    for mount in live:
+        for place, kind in kinds.items():
+            if place.startswith(f"{mount.source}/") and _landing(mount, place) != place:
+                *way, last = pinned(mount.target, place[len(mount.source) :])
+                ops += [replace(op, optional=True) for op in (*way, replace(last, op=kind))]
     return list(dict.fromkeys(ops))
 
 

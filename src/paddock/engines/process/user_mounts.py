@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -39,8 +40,21 @@ def mounts(spec: BoxSpec, shown: list[Mount], ground: Ground) -> list[MountOp]:
             ops.append(_overlay(mount, ground))
         else:
             ops.append(_bound(mount, ground))
+    ops += _ways(shown)
     ops += [_viewed(mount, ground) for mount in ground.view if mount.target != spec.workspace]
     return sorted(ops, key=lambda op: op.target.count("/"))
+
+
+def _ways(shown: list[Mount]) -> list[MountOp]:
+    """Directories between a mount and one inside it: renamed, they would take that along, and another get its name."""
+    steps = set()
+    for outer in shown:
+        for inner in shown:
+            place = os.path.dirname(inner.target)
+            while place.startswith(f"{outer.target}/"):
+                steps.add(place)
+                place = os.path.dirname(place)
+    return [MountOp(op="pin", target=step, optional=True) for step in sorted(steps - {one.target for one in shown})]
 
 
 def _viewed(mount: Mount, ground: Ground) -> MountOp:
