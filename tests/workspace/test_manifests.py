@@ -70,7 +70,7 @@ def test_of_a_go_mod_replacements_and_tools_are_told() -> None:
 
 
 def npm(**more: object) -> dict[str, object]:
-    plain = {"version": "1.0.0", "integrity": "sha512-x", "resolved": "https://registry.npmjs.org/a.tgz"}
+    plain = {"version": "1.0.0", "integrity": "sha512-x", "resolved": "https://packages.npmjs.org/a.tgz"}
     return {"packages": {"node_modules/a": {**plain, **more}}}
 
 
@@ -87,7 +87,7 @@ NPM = npm()
         (NPM, npm(version="2.0.0", integrity=""), "without a digest"),
         (NPM, npm(version="2.0.0", integrity="sha512-z", hasInstallScript=True), "run a program when it is installed"),
         (NPM, npm(version="2.0.0", resolved="https://evil.test/a.tgz"), "https://evil.test"),
-        (NPM, npm(version="2.0.0", resolved="http://registry.npmjs.org/a.tgz"), "http://registry.npmjs.org"),
+        (NPM, npm(version="2.0.0", resolved="http://packages.npmjs.org/a.tgz"), "http://packages.npmjs.org"),
         (NPM, npm(version="2.0.0", resolved="git+ssh://git@github.com/x/y"), "git@github.com"),
         (NPM, npm(version="2.0.0", resolved="file:../evil"), "file:../evil"),
     ],
@@ -105,12 +105,16 @@ def test_a_poisoned_package_lock_is_told(old: object, new: object, said: str) ->
     [
         (
             "yarn.lock",
-            b'resolved "https://registry.yarnpkg.com/a"',
-            b'resolved "https://registry.yarnpkg.com/b"',
+            b'resolved "https://yarnpkg.com/a"',
+            b'resolved "https://yarnpkg.com/b"',
             False,
         ),
-        ("yarn.lock", b'resolved "https://registry.yarnpkg.com/a"', b'resolved "https://evil.test/a"', True),
-        ("uv.lock", b"https://files.pythonhosted.org/a", b"https://files.pythonhosted.org.evil.test/a", True),
+        ("yarn.lock", b'resolved "https://yarnpkg.com/a"', b'resolved "https://evil.test/a"', True),
+        ("yarn.lock", b"", b'resolved "https://packages.yarnpkg.com/a"', False),
+        ("yarn.lock", b"", b'resolved "https://evil-yarnpkg.com/a"', True),
+        ("yarn.lock", b"", b'resolved "https://evil.test\\.yarnpkg.com/a"', True),
+        ("yarn.lock", b"", b'resolved "https://evil.test@yarnpkg.com/a"', True),
+        ("uv.lock", b"https://pythonhosted.org/a", b"https://pythonhosted.org.evil.test/a", True),
         ("requirements.txt", b"requests==2", b"requests==2\nflask==3", False),
         ("requirements.txt", b"requests==2", b"--index-url https://evil.test/simple\nrequests==2", True),
         ("bun.lockb", None, b"\0\1", True),

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 _SHOWN = 5
 _URL = re.compile(rb"(?:git\+)?([a-z][a-z0-9+.-]*)://([^/\s\"'<>)#?]+)|\bgit@([a-z0-9.-]+):", re.IGNORECASE)
 _LOCAL_SOURCE = re.compile(rb"\b(?:file|link|portal|exec|patch):[^\s\"']*", re.IGNORECASE)
-# Where packages come from when nobody says otherwise.
-_USUAL_HOSTS = frozenset({
-    b"registry.npmjs.org", b"registry.yarnpkg.com", b"github.com/rust-lang/crates.io-index", b"index.crates.io",
-    b"pypi.org", b"files.pythonhosted.org", b"rubygems.org", b"proxy.golang.org", b"registry.terraform.io",
-    b"opencollective.com", b"tidelift.com", b"jsr.io", b"npm.jsr.io",
-})  # fmt: skip
+# Where packages come from when nobody says otherwise: these domains and what is below them.
+_USUAL_DOMAINS = (
+    b"npmjs.org", b"yarnpkg.com", b"crates.io", b"pypi.org", b"pythonhosted.org", b"rubygems.org", b"golang.org",
+    b"terraform.io", b"opencollective.com", b"tidelift.com", b"jsr.io",
+)  # fmt: skip
+_USUAL_ENDINGS = tuple(b"." + name for name in _USUAL_DOMAINS)
+_PLAIN_HOST = re.compile(rb"[a-z0-9.-]+")  # a backslash, say, ends a host for some programs
 _SAFE_SCHEMES = frozenset({b"https", b"git+https"})
 
 _NPM_KEYS = (
@@ -81,13 +82,18 @@ def lockfile(name: str, old: bytes | None, new: bytes) -> list[str]:
     if b"\0" in new:
         return ["is binary, so its sources cannot be compared"]
     was, now = _sources(old or b""), _sources(new)
-    fresh = {source for source in now - was if source[1] not in _USUAL_HOSTS or source[0] not in _SAFE_SCHEMES}
+    fresh = {source for source in now - was if not _is_usual(*source)}
     said = [f"takes packages from {_text(scheme)}://{_text(host)}" for scheme, host in sorted(fresh)]
     local = set(_LOCAL_SOURCE.findall(new)) - set(_LOCAL_SOURCE.findall(old or b""))
     said += [f"takes a package from {_text(place)!r}" for place in sorted(local)[:_SHOWN]]
     if name in {"package-lock.json", "npm-shrinkwrap.json"}:
         said += _npm_lock(old, new)
     return _few(said)
+
+
+def _is_usual(scheme: bytes, host: bytes) -> bool:
+    is_plain = scheme in _SAFE_SCHEMES and _PLAIN_HOST.fullmatch(host)
+    return bool(is_plain) and (b"." + host).endswith(_USUAL_ENDINGS)
 
 
 def go_mod(old: bytes | None, new: bytes) -> list[str]:
