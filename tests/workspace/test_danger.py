@@ -84,6 +84,8 @@ def test_a_deletion_is_no_danger() -> None:
     [
         (added("tool", 0o755), "executable"),
         (added("tool", 0o654), "executable"),
+        (added("shared", 0o666), "open"),
+        (Change(path="d", kind=Kind.ADDED, new=Seen(entry=Entry.DIR, mode=0o777)), "open"),
         (added("one", links=2), "hard link"),
         (added("README", twin="readme"), "collision"),
         (added("gnp\u202etxt"), "name"),
@@ -106,6 +108,12 @@ def test_an_entry_with_a_twist_is_told(change: Change, kind: str) -> None:
 
 def test_a_file_that_could_be_run_before_is_told_for_nothing_new() -> None:
     seen = Seen(entry=Entry.FILE, mode=0o755)
+    assert classify(Change(path="x", kind=Kind.MODIFIED, new=seen, old=seen), b"a", b"b") == ()
+
+
+@pytest.mark.parametrize("entry", [Entry.FILE, Entry.DIR])
+def test_what_everybody_could_write_to_before_is_told_for_nothing_new(entry: Entry) -> None:
+    seen = Seen(entry=entry, mode=0o666)
     assert classify(Change(path="x", kind=Kind.MODIFIED, new=seen, old=seen), b"a", b"b") == ()
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
 _EXECUTABLE = 0o111
+_FOR_ALL = 0o002
 _BINARY_PROBE_BYTES = 8192
 # Programs of the usual kinds; what has no name of its own shows by its first bytes.
 _PROGRAMS = (b"\x7fELF", b"MZ", b"\xca\xfe\xba\xbe", b"\xcf\xfa\xed\xfe", b"\xfe\xed\xfa", b"\0asm", b"!<arch>")
@@ -224,6 +225,10 @@ def _by_entry(change: Change) -> Iterator[Danger]:
             yield Danger(kind="executable", why=f"it can be run from now on (mode {change.mode & 0o777:04o})")
         if change.links > 1:
             yield Danger(kind="hard link", why=f"it has {change.links} names in the box; this one comes home as a copy")
+    if change.entry in {Entry.FILE, Entry.DIR}:
+        was = change.old.mode if change.old.entry is change.entry else 0
+        if change.mode & ~was & _FOR_ALL:
+            yield Danger(kind="open", why=f"everybody on the machine can write to it (mode {change.mode & 0o777:04o})")
     if change.kind is Kind.TYPE:
         yield Danger(kind="type", why=f"it takes the place of a {change.old.entry.value}")
     if change.twin:
