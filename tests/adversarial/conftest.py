@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import secrets
 from pathlib import Path
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
     from paddock.client import Box, Paddock
     from tests.support.installation import Installation
+
+
+_MARK = ".made-by-a-test"
 
 
 @pytest.fixture
@@ -45,26 +50,42 @@ def canaries(installation: Installation, nonce: str) -> Iterator[dict[str, Path]
         "temporary": Path("/tmp"),
         "shared memory": Path("/dev/shm"),
     }
-    made: list[Path] = []
-    files = {}
+    files = {name: place / f".{nonce}" for name, place in places.items()}
     try:
-        for name, place in places.items():
-            made += _make(place)
-            files[name] = place / f".{nonce}"
-            made.append(files[name])
-            fd = os.open(files[name], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            os.write(fd, nonce.encode())
-            os.close(fd)
+        with _alone(home):
+            for path in files.values():
+                _make(path.parent)
+                fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                os.write(fd, nonce.encode())
+                os.close(fd)
         yield files
     finally:
-        for path in reversed(made):
-            path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
+        with _alone(home):
+            for path in files.values():
+                path.unlink(missing_ok=True)
+                _unmake(path.parent)
 
 
-def _make(directory: Path) -> list[Path]:
-    """Make a directory and say which ones are new, outermost first."""
-    if directory.is_dir():
-        return []
-    made = _make(directory.parent)
-    directory.mkdir(mode=0o700)
-    return [*made, directory]
+@contextlib.contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """Tests beside this one use the same places: the last of them takes away what the first has made."""
+    fd = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _make(directory: Path) -> None:
+    if not directory.is_dir():
+        _make(directory.parent)
+        directory.mkdir(mode=0o700)
+        (directory / _MARK).touch()
+
+
+def _unmake(directory: Path) -> None:
+    if directory.is_dir() and [path.name for path in directory.iterdir()] == [_MARK]:
+        (directory / _MARK).unlink()
+        directory.rmdir()
+        _unmake(directory.parent)

@@ -61,6 +61,7 @@ def test_only_one_gateway_serves_a_place_and_the_next_takes_a_dead_ones(place: s
         assert busy.value.code == "in-use"
         os.kill(first.pid, signal.SIGKILL)
         await first.wait_ended()
+        until(lambda: proc.identity(first.pid) is None, "its other sockets are closed too")
         with pytest.raises(ConnectionRefusedError):
             await client.Gateway.connect(place, "gateway")
         second = await client.start(place, "gateway", f"{place}/log")

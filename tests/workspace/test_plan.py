@@ -15,16 +15,24 @@ from tests.workspace.worlds import World, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 def plan(
-    world: World, act: Callable[[], None], *, accepted: tuple[str, ...] = (), paths: tuple[str, ...] = ("",)
+    world: World,
+    act: Callable[[], None],
+    *,
+    accepted: tuple[str, ...] = (),
+    paths: tuple[str, ...] = ("",),
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> Plan:
+    """What would come home of what `act` does; `meanwhile` the host does something."""
     state.await_tick()
     with world.open() as (upper, base):
         state.begin(os.fspath(world.state), upper, base)
         world.box(act)
         found = changes.read(upper, base)
+        meanwhile()
         planner = Planner(
             upper,
             base,
@@ -82,6 +90,20 @@ def test_a_danger_is_withheld_until_it_is_accepted(world: World) -> None:
     (held,) = plan(world, act).withheld
     assert (held.why, held.reason) == (Why.DANGER, "build: it is run")
     assert [operation.path for operation in plan(world, act, accepted=("danger",)).operations] == ["danger"]
+
+
+@pytest.mark.parametrize(
+    "act", [lambda: write("top", "BOX\n"), lambda: os.unlink("top"), lambda: os.chmod("top", 0o700)]
+)
+@pytest.mark.parametrize("meanwhile", [lambda path: path.write_text("HOST\n"), lambda path: path.unlink()])
+def test_what_the_host_does_after_the_first_look_is_a_conflict(
+    world: World, act: Callable[[], None], meanwhile: Callable[[Path], object]
+) -> None:
+    """Another apply, say: its content must not be taken for what the box started from."""
+    assert len(plan(world, act).operations) == 1, "the oracle: without it nothing is in the way"
+    found = plan(world, lambda: None, meanwhile=lambda: meanwhile(world.base / "top"))
+    assert [(held.path, held.why) for held in found.withheld] == [("top", Why.CONFLICT)]
+    assert found.operations == ()
 
 
 def test_a_fifo_of_the_host_is_not_replaced(world: World) -> None:

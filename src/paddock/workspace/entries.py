@@ -112,7 +112,7 @@ def look(root: int, path: str) -> Seen:
 
 
 def look_closely(root: int, path: str) -> Seen:
-    """As look, with the digest of a regular file, all taken from one descriptor."""
+    """As look, with the digest of a regular file, from one descriptor: what is written meanwhile shows in the times."""
     found = look(root, path)
     if found.entry is not Entry.FILE:
         return found
@@ -123,9 +123,8 @@ def look_closely(root: int, path: str) -> Seen:
             return look(root, path)
         raise
     try:
-        before = os.fstat(fd)
         text = digest(fd)
-        return replace(from_status(before), digest=text)
+        return replace(from_status(os.fstat(fd)), digest=text)
     finally:
         os.close(fd)
 

@@ -86,6 +86,10 @@ class Plan:
         )
 
 
+class _Doubt(Exception):
+    """The workspace may have something else by now than the box started from."""
+
+
 class Planner:
     """Makes the plan for some changes; `accepted` are the dangers and `overwrite` the conflicts that got a yes each."""
 
@@ -119,6 +123,8 @@ class Planner:
                 continue
             try:
                 done[change.path] = list(self._operations(change))
+            except _Doubt as reason_why:
+                withheld.append(Withheld(path=change.path, why=Why.CONFLICT, reason=str(reason_why)))
             except OSError as error:
                 withheld.append(Withheld(path=change.path, why=Why.REFUSED, reason=f"unreadable: {error.strerror}"))
         return Plan(
@@ -148,9 +154,22 @@ class Planner:
             return Withheld(path=path, why=Why.CONFLICT, reason=doubt)
         return None
 
+    def _old(self, change: Change) -> Seen:
+        """What must be in the workspace; in doubt again, since others may have applied theirs after the first look."""
+        if change.old.entry is not Entry.FILE:
+            return change.old
+        old = look_closely(self._base, change.path)
+        if change.path in self._overwrite:
+            return old
+        if old.entry is not Entry.FILE:
+            raise _Doubt("it was replaced on the host while it was looked at")
+        if doubt := self._history.doubt(change.path, old, self._now):
+            raise _Doubt(doubt)
+        return old
+
     def _operations(self, change: Change) -> Iterator[Operation]:
         path, new = change.path, change.new
-        old = look_closely(self._base, path) if change.old.entry is Entry.FILE else change.old
+        old = self._old(change)
         if change.kind is Kind.DELETED:
             yield Operation(action=_removal(old), path=path, before=old, after=NOTHING)
             return
