@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.box
+
 PATIENCE_S = 30.0
 ROUNDS = 150
 

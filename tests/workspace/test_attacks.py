@@ -16,6 +16,8 @@ from paddock.workspace import clone, gitdir, home, hostrefs, nested, repository
 from paddock.workspace.git import Place, hardened
 from tests.workspace.scenes import ENV, View, git, make_repository, with_submodule
 
+pytestmark = pytest.mark.box
+
 # $EVIL is a program that leaves a mark; config makes git run it in every way that its everyday commands know.
 CONFIG = """
 config() {

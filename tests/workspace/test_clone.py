@@ -15,6 +15,8 @@ from tests.workspace.scenes import enter, git, make_repository, snapshot, with_s
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.box
+
 WHO = gitdir.Identity(name="Somebody", email="some@example.com")
 
 

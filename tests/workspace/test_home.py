@@ -20,6 +20,8 @@ from tests.workspace.scenes import View, commit, git, make_repository, snapshot
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.box
+
 
 @pytest.fixture
 def view(tmp_path: Path) -> View:

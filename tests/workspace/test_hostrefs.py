@@ -15,6 +15,8 @@ from tests.workspace.scenes import commit, git, make_repository, snapshot, with_
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.box
+
 BOX = "0123456789ab"
 
 

@@ -20,6 +20,8 @@ from tests.workspace.scenes import git, make_repository, with_submodule
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.box
+
 
 def found(work: Path) -> dict[str, Form]:
     return {item.path: item.form for item in nested.find(os.fspath(work)).nested}

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType
 
+pytestmark = pytest.mark.box
+
 FILES = {"top": "top\n", "gone": "gone\n", "was/file": "f\n", "dir/a": "a\n", "dir/b": "b\n", "mode": "m\n"}
 # Calls that change something on disk; in between two of them the disk is the same.
 _CHANGES = frozenset({

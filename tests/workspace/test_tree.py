@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     Attack = Callable[[Path], None]
 
+pytestmark = pytest.mark.box
+
 SOON_NS = 50_000_000  # several ticks of the clock that stamps files
 
 
