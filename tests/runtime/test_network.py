@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -9,13 +10,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from paddock.engines.process import cgroups
+from paddock.engines.process.bounds import Bounds
+from paddock.engines.process.engine import ProcessEngine
+from paddock.engines.process.warm import Launcher
 from paddock.errors import UserError
 from paddock.model import Publish
 from paddock.runtime import network
+from tests.support.engine import placed
 from tests.support.installation import alive, until
 from tests.support.origin import ANSWER
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from paddock.engines.base import Handle
     from tests.support.installation import Installation
     from tests.support.origin import Origin
 
@@ -43,6 +52,29 @@ def answers(port: int) -> bool:
             return sock.recv(100).startswith(b"HTTP/1.0 200")
     except OSError:
         return False
+
+
+@pytest.mark.box
+def test_a_box_that_was_made_in_vain_leaves_nothing(tmp_path: Path) -> None:
+    """Its gateway refused it, or whoever wanted it has gone, when it was made already."""
+    for name in ("state", "boxes/one", "work"):
+        (tmp_path / name).mkdir(parents=True)
+    held = cgroups.find(f"vain{os.getpid()}")
+
+    async def act() -> None:
+        launcher = Launcher(f"{tmp_path}/log")
+        engine, placement = ProcessEngine(f"{tmp_path}/state", launcher, Bounds(held)), placed(tmp_path)
+        making: asyncio.Task[Handle] = asyncio.create_task(engine.start(placement))
+        pid = (await making).evidence.pid
+        assert alive(pid)
+        assert held.leftovers() or not held.parents
+        await network._undo(engine, placement, making)
+        until(lambda: not alive(pid), "its process is gone")
+        await launcher.close()
+
+    asyncio.run(act())
+    assert held.leftovers() == {}
+    assert list((tmp_path / "boxes/one/run").iterdir()) == []
 
 
 # -- ports -------------------------------------------------------------------------------------------------------------

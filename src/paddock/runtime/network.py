@@ -119,15 +119,16 @@ class Networks:
                 async with asyncio.TaskGroup() as group:  # when one fails the other is ended
                     making = group.create_task(self._engine_of(box).start(placement, ours.fileno(), listening))
                     group.create_task(self._add(box, gateway, theirs.fileno()))
+                self._added[box.row.id] = gateway
+                await self._catch_up(box, gateway)
                 well = True
             except BaseExceptionGroup as failures:
                 raise failures.exceptions[0] from None
             finally:
                 if not well:
-                    _undo(making)
+                    self._added.pop(box.row.id, None)
+                    await _undo(self._engine_of(box), placement, making)
                     await _drop(gateway, box.row.id)
-        self._added[box.row.id] = gateway
-        await self._catch_up(box, gateway)
         return making.result()
 
     async def _catch_up(self, box: Box, gateway: Gateway) -> None:
@@ -334,11 +335,12 @@ def _listener(published: Publish) -> Iterator[socket.socket]:
         yield listener
 
 
-def _undo(making: asyncio.Task[Handle] | None) -> None:
-    """A box that was made while its gateway could not be told of it."""
+async def _undo(engine: Engine, placement: Placement, making: asyncio.Task[Handle] | None) -> None:
+    """A box that was made while its gateway could not be told of it, or nobody wants it any more."""
     if making is not None and making.done() and not making.cancelled() and making.exception() is None:
         making.result().kill()
         making.result().close()
+        await asyncio.to_thread(engine.clean, placement)
 
 
 async def _drop(gateway: Gateway, box_id: str) -> None:
