@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 import secrets
 from pathlib import Path
@@ -12,15 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock import paths
+from tests.support import homes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from paddock.client import Box, Paddock
     from tests.support.installation import Installation
-
-
-_MARK = ".made-by-a-test"
 
 
 @pytest.fixture
@@ -52,40 +48,15 @@ def canaries(installation: Installation, nonce: str) -> Iterator[dict[str, Path]
     }
     files = {name: place / f".{nonce}" for name, place in places.items()}
     try:
-        with _alone(home):
+        with homes.alone():
             for path in files.values():
-                _make(path.parent)
+                homes.make(path.parent)
                 fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
                 os.write(fd, nonce.encode())
                 os.close(fd)
         yield files
     finally:
-        with _alone(home):
+        with homes.alone():
             for path in files.values():
                 path.unlink(missing_ok=True)
-                _unmake(path.parent)
-
-
-@contextlib.contextmanager
-def _alone(home: Path) -> Iterator[None]:
-    """Tests beside this one use the same places: the last of them takes away what the first has made."""
-    fd = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
-
-
-def _make(directory: Path) -> None:
-    if not directory.is_dir():
-        _make(directory.parent)
-        directory.mkdir(mode=0o700)
-        (directory / _MARK).touch()
-
-
-def _unmake(directory: Path) -> None:
-    if directory.is_dir() and [path.name for path in directory.iterdir()] == [_MARK]:
-        (directory / _MARK).unlink()
-        directory.rmdir()
-        _unmake(directory.parent)
+                homes.unmake(path.parent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ import pytest
 
 from paddock import paths
 from paddock.errors import UserError
+from tests.support import homes
 
 if TYPE_CHECKING:
     import subprocess
@@ -153,12 +155,14 @@ def test_what_is_wrong_is_named_and_nothing_is_created(place: Installation, what
 def secret_place() -> Iterator[Path]:
     """~/.ssh; made for the test where there is none."""
     path = Path(paths.home_directory(), ".ssh")
-    made = not path.exists()
-    if made:
-        path.mkdir(mode=0o700)
+    mine = path / f".{secrets.token_hex(8)}"  # or a test beside this one would take the directory away
+    with homes.alone():
+        homes.make(path)
+        mine.touch()
     yield path
-    if made:
-        path.rmdir()
+    with homes.alone():
+        mine.unlink()
+        homes.unmake(path)
 
 
 @pytest.mark.parametrize("spelling", ["{}", "{}/.", "~/.ssh"])
