@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import resource
 import socket
 import struct
 import time
@@ -131,8 +130,6 @@ def hoard(box: BoxScene, address: str, port: int, count: int, data: bytes = b"")
 
     def inside() -> int:
         os.close(stopped)
-        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a login has 1,024
         socks = []
         for _ in range(count):
             sock = socket.socket()

@@ -11,6 +11,7 @@ import ctypes
 import fcntl
 import json
 import os
+import resource
 import socket
 import ssl
 import struct
@@ -88,6 +89,8 @@ class Scene:
         self._count = 0
 
     def __enter__(self) -> Self:
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a login has 1,024, and origins are in this process
         loopback_up()
         self.start_gateway()
         return self
