@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -129,6 +131,24 @@ def test_a_workspace_without_a_repository_gets_a_place_for_one_and_loses_it_agai
     assert os.listdir(work / ".git") == []
     closed.tidy(os.fspath(work), made.placeholders)
     assert os.listdir(work) == []
+
+
+def test_boxes_that_start_at_the_same_moment_share_a_place(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    together = threading.Barrier(8)
+
+    def start(number: int) -> closed.Guards:
+        together.wait(10)
+        return guards(work, tmp_path / f"private-{number}")
+
+    with ThreadPoolExecutor(8) as pool:
+        for turn in range(20):
+            made = list(pool.map(start, range(8 * turn, 8 * turn + 8)))
+            assert [rows(one, work) for one in made] == [[(".git", False, False)]] * 8
+            assert [one.placeholders for one in made if one.placeholders] == [(".git",)], "one of them made it"
+            closed.tidy(os.fspath(work), (".git",))
+            assert os.listdir(work) == []
 
 
 def test_what_is_not_empty_is_not_taken_away(tmp_path: Path) -> None:

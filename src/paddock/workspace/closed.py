@@ -157,19 +157,22 @@ class _Closing:
         parts = path.split("/")
         for depth in range(1, len(parts) + 1):
             step, parent = "/".join(parts[:depth]), "/".join(parts[: depth - 1])
-            if self._look(root, step) is None:
-                self._mkdir(root, parent, parts[depth - 1])
+            if self._look(root, step) is None and self._mkdir(root, parent, parts[depth - 1]):
                 self._placeholders.append(step)
 
-    def _mkdir(self, root: int, parent: str, name: str) -> None:
+    def _mkdir(self, root: int, parent: str, name: str) -> bool:
+        """Whether it is new: another box that starts in this moment may have made it, and has it on its list."""
         try:
             at = fs.open_beneath(root, parent or ".", os.O_PATH | os.O_DIRECTORY)
             try:
                 os.mkdir(name, 0o755, dir_fd=at)
             finally:
                 os.close(at)
+            return True
+        except FileExistsError:
+            return False
         except OSError as error:
-            message = f"cannot make {self._workspace}/{neutralise(parent)}/{neutralise(name)}: {error.strerror}"
+            message = f"cannot make {neutralise(name)} in {self._workspace}/{neutralise(parent)}: {error.strerror}"
             raise Unavailable(message, code="placeholder") from error
 
 
