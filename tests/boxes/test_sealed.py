@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from paddock import limits
+from paddock import limits, proc
+from paddock.engines.process import handle
 from paddock.errors import Unavailable
 from tests.support.gateway import TestGateway
 from tests.support.installation import IS_ROOT, children, until
@@ -17,6 +18,8 @@ from tests.support.sealed import SealedBox, descriptors, new_box, sealed_box
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from paddock.engines.base import Placement
 
 pytestmark = pytest.mark.box
 Pair = tuple[SealedBox, TestGateway]
@@ -210,6 +213,23 @@ def test_a_box_whose_seal_leaks_does_not_start(name: str, value: object, said: s
 
 
 def test_a_box_whose_gateway_is_gone_does_not_start() -> None:
+    with new_box() as box, TestGateway() as gateway:
+        door = os.dup(gateway.door)
+        gateway.close()
+        with pytest.raises(Unavailable) as caught:
+            box.start(door)
+        assert caught.value.code == "start-network"
+        os.close(door)
+
+
+def test_why_a_box_ended_is_known_however_late_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    hold = handle.hold
+
+    def late(placement: Placement, pid: int) -> handle.ProcessHandle:
+        until(lambda: proc.identity(pid) is None, "it has ended")
+        return hold(placement, pid)
+
+    monkeypatch.setattr(handle, "hold", late)
     with new_box() as box, TestGateway() as gateway:
         door = os.dup(gateway.door)
         gateway.close()

@@ -100,7 +100,10 @@ class ProcessEngine:
     async def _settle(
         self, placement: Placement, pid: int, channel: socket.socket, planned: BaseException | None
     ) -> ProcessHandle:
-        held = handle.hold(placement, pid)
+        try:
+            held = handle.hold(placement, pid)
+        except Unavailable as early:
+            raise (await _last_words(channel) if planned is None else None) or early from None
         attaching = asyncio.ensure_future(self._attach(placement, pid))
         try:
             if planned is not None:
@@ -234,6 +237,17 @@ async def _ready(channel: socket.socket) -> list[int]:
         raise _failed(reply)
     log.debug("steps of a start: %s", reply.get("marks"))  # `./bench --only phases` reads them
     return fds
+
+
+async def _last_words(channel: socket.socket) -> Unavailable | None:
+    """Of a box that ended before we had hold of it: why it did, if it said so."""
+    try:
+        fds = await _ready(channel)
+    except Unavailable as error:
+        return None if error.code == "start-start" else error
+    for fd in fds:
+        os.close(fd)
+    return None
 
 
 def _failed(reply: dict[str, object]) -> Unavailable:
