@@ -7,8 +7,11 @@ import errno
 import os
 import signal
 import struct
+import time
 
 _PR_SET_CHILD_SUBREAPER = 36
+_LOOKS_MAX, _PAUSE_S = 256, 0.002  # some half a second, for one that the machine does not let run
+_RESTING = (b"T", b"t", b"Z", b"X")
 _libc = ctypes.CDLL(None, use_errno=True)
 _CAUGHT = [n for n in signal.valid_signals() if n not in {signal.SIGKILL, signal.SIGSTOP}]
 
@@ -98,15 +101,26 @@ def _descendants(root: int) -> list[int]:
 def kill_tree(root: int) -> None:
     """End `root` and all below it. Stopped first, so that none can fork away between two looks."""
     stopped: set[int] = set()
-    for _ in range(64):
+    for _ in range(_LOOKS_MAX):
+        at_rest = all(map(_is_at_rest, stopped))  # before we look: one that still runs may be in the middle of a fork
         fresh = [pid for pid in [root, *_descendants(root)] if pid not in stopped]
-        if not fresh:
+        if not fresh and at_rest:
             break
+        if not fresh:
+            time.sleep(_PAUSE_S)
         for pid in fresh:
             _send(pid, signal.SIGSTOP)
             stopped.add(pid)
     for pid in [*sorted(stopped - {root}), root]:
         _send(pid, signal.SIGKILL)
+
+
+def _is_at_rest(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rsplit(b")", 1)[1].split()[0] in _RESTING
+    except OSError:
+        return True
 
 
 def _send(pid: int, number: int) -> None:
