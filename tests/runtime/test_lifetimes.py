@@ -54,6 +54,24 @@ def test_ending_a_box_that_does_not_run_changes_nothing(tmp_path: Path, workspac
     within(tmp_path, act)
 
 
+def test_a_workspace_that_cannot_be_tidied_keeps_nothing_else_of_a_box(
+    tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cleaned = []
+
+    async def fail(box: Box) -> None:
+        raise FileNotFoundError(2, "another one took it away", box.name)
+
+    async def act(runtime: Runtime) -> None:
+        box = await runtime.create(request(workspace, name="mine"))
+        monkeypatch.setattr(runtime.workspaces, "left", fail)
+        monkeypatch.setattr(runtime.engine(box), "clean", lambda placement: cleaned.append(placement.id) or "why")
+        assert await runtime.lifetimes.clean(box) == "why"
+        assert cleaned == [box.row.id]
+
+    within(tmp_path, act)
+
+
 async def _ran(runtime: Runtime, workspace: Path, **rest: object) -> Box:
     box = await runtime.create(request(workspace, name="mine", **rest))
     await runtime.lifetimes.start(box)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,11 +12,14 @@ import pytest
 from paddock.errors import UserError
 from paddock.model import BoxSpec, Mount, WorkspaceMode
 from paddock.runtime.workspaces import Workspaces
-from paddock.workspace import git
+from paddock.workspace import closed, git
+from tests.support.serving import request, within
 from tests.workspace.scenes import make_repository
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from paddock.runtime import Runtime
 
 
 @pytest.fixture
@@ -80,6 +85,52 @@ def test_a_placeholder_goes_with_the_last_box_that_needs_it(workspaces: Workspac
     workspaces.leave([f"{plain}-other"])
     assert not (plain / ".git").exists()
     assert list((tmp_path / "placeholders").iterdir()) == []
+
+
+def test_nobody_enters_a_workspace_while_its_placeholders_are_taken_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The box would mount on a directory that then goes, and its mount with it: the host's .git would be open."""
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(workspace: str, paths: tuple[str, ...]) -> None:
+        begun.set()
+        assert go_on.wait(10)
+        tidy(workspace, paths)
+
+    tidy = closed.tidy
+    monkeypatch.setattr(closed, "tidy", slow)
+
+    async def act(runtime: Runtime) -> None:
+        one, two = [await runtime.create(request(plain, name=name)) for name in ("one", "two")]
+        await runtime.workspaces.enter(one)
+        leaving = asyncio.create_task(runtime.workspaces.left(one))
+        assert await asyncio.to_thread(begun.wait, 10)
+        entering = asyncio.create_task(runtime.workspaces.enter(two))
+        done, _ = await asyncio.wait({entering}, timeout=0.2)
+        go_on.set()
+        await asyncio.gather(leaving, entering)
+        assert not done
+        assert (plain / ".git").is_dir()
+
+    within(tmp_path / "home", act)
+
+
+def test_boxes_that_leave_a_workspace_at_the_same_moment_are_in_nobodys_way(tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.mkdir()
+
+    async def act(runtime: Runtime) -> None:
+        boxes = [await runtime.create(request(plain, name=f"box{number}")) for number in range(8)]
+        for _ in range(10):
+            await asyncio.gather(*map(runtime.workspaces.enter, boxes))
+            assert (plain / ".git").is_dir()
+            await asyncio.gather(*map(runtime.workspaces.left, boxes))
+            assert not (plain / ".git").exists()
+
+    within(tmp_path / "home", act)
 
 
 def test_what_the_host_put_into_a_placeholder_stays(workspaces: Workspaces, tmp_path: Path) -> None:

@@ -165,7 +165,8 @@ class Installation:
         until(lambda: not alive(pid), "the daemon ended")
         assert list((self.state / "boxes").iterdir()) == []
         assert list((self.state / "trash").iterdir()) == []
-        assert _cgroups_of(self.state) == []
+        left = _cgroups_of(self.state)
+        assert left == [], f"{left}\n{(self.state / 'daemon.log').read_text(errors='replace')[-4000:]}"
         assert [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(self.home) in line] == []
 
 

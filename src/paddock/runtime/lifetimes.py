@@ -184,10 +184,14 @@ class Lifetimes:
             box.ended.set()
 
     async def clean(self, box: Box) -> str:
+        """Each part does what it can, whatever became of the other; why the kernel ended the box, if it did."""
         try:
             await self._workspaces.left(box)
+        except (OSError, RuntimeError, PaddockError) as error:  # RuntimeError: no thread is to be had
+            log.warning("leaving the workspace of %s: %s", box.name, error)
+        try:
             return await asyncio.to_thread(self._engine_of(box).clean, box.placement)
-        except (OSError, RuntimeError) as error:  # RuntimeError: no thread is to be had
+        except (OSError, RuntimeError) as error:
             log.warning("cleaning after %s: %s", box.name, error)
             return ""
 

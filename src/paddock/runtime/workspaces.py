@@ -74,13 +74,15 @@ class Workspaces:
         self.staleness = Staleness(boxes)
         self._trees = Memory(guarded.marked)
         self._identities: dict[tuple[str, str], tuple[float, Identity]] = {}
+        self._tidying = asyncio.Lock()  # nobody enters a workspace while placeholders that looked unused are taken away
 
     def __repr__(self) -> str:
         return f"<Workspaces {self._directory}>"
 
     async def enter(self, box: Box) -> None:
         """Before a box starts."""
-        box.in_place = True
+        async with self._tidying:
+            box.in_place = True
         await self.staleness.entered(box)
         made = await asyncio.to_thread(self._prepare, box.row.spec, box.directory)
         box.sight.has_told_foreign = made.has_foreign
@@ -95,8 +97,9 @@ class Workspaces:
         """After a box has ended."""
         box.in_place = False
         await self.staleness.left(box)
-        busy = [other.row.spec.workspace for other in self._boxes.values() if other.in_place]
-        await asyncio.to_thread(self.leave, busy)
+        async with self._tidying:
+            busy = [other.row.spec.workspace for other in self._boxes.values() if other.in_place]
+            await asyncio.to_thread(self.leave, busy)
 
     async def released(self, box: Box) -> None:
         """Wait for whoever applies changes of the box: its record of them lies in its directory."""
