@@ -39,7 +39,7 @@ _CHUNK = b"x" * 262144
 
 
 def measure(_installation: Installation) -> list[Figure]:
-    taken = _in_a_world_of_its_own(_rounds)
+    taken = in_a_world_of_its_own(_rounds)
     bulk = [through / direct for direct, through in zip(taken["bulk_direct"], taken["bulk"], strict=True)]
     added = [through - direct for direct, through in zip(taken["connect_direct"], taken["connect"], strict=True)]
 
@@ -99,7 +99,7 @@ def _rounds(scene: Scene) -> dict[str, list[float]]:
             os.waitpid(pid, 0)
 
 
-def _in_a_world_of_its_own(act: Callable[[Scene], dict[str, list[float]]]) -> dict[str, list[float]]:
+def in_a_world_of_its_own(act: Callable[[Scene], dict[str, list[float]]]) -> dict[str, list[float]]:
     uid, gid = os.getuid(), os.getgid()
     reader, writer = os.pipe()
     pid = kernel.clone(NET)

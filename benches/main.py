@@ -10,7 +10,21 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from benches import boxes1000, bulk, cli, command, files, gateway, machine, memory, phases, policy, run, workspace
+from benches import (
+    boxes1000,
+    bulk,
+    cli,
+    command,
+    files,
+    gateway,
+    inspected,
+    machine,
+    memory,
+    phases,
+    policy,
+    run,
+    workspace,
+)
 from benches.installation import Installation
 from paddock._version import VERSION
 
@@ -30,6 +44,7 @@ GROUPS: dict[str, Callable[[Installation], list[Figure]]] = {
     "phases": phases.measure,
     "policy": policy.measure,
     "gateway": gateway.measure,
+    "inspected": inspected.measure,
     "workspace": workspace.measure,
     "boxes1000": boxes1000.measure,
 }

@@ -12,6 +12,7 @@ from paddock import codec, limits
 from paddock.errors import UserError
 from paddock.model import (
     BoxSpec,
+    Budget,
     ExecResult,
     ExecSpec,
     Limits,
@@ -19,6 +20,7 @@ from paddock.model import (
     Network,
     NetworkRule,
     Publish,
+    SecretUse,
     TtySize,
     WorkspaceMode,
     check_env,
@@ -27,6 +29,36 @@ from paddock.model import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+def test_a_spec_of_before_there_were_secrets_and_budgets_loads() -> None:
+    wire = codec.to_wire(BoxSpec(name="a", agent="shell", workspace="/w"))
+    assert isinstance(wire, dict)
+    old = {key: value for key, value in wire.items() if key not in {"secrets", "budget"}}
+    assert codec.from_wire(BoxSpec, old) == codec.from_wire(BoxSpec, wire)
+
+
+def test_a_spec_with_secrets_and_a_budget_survives_the_wire() -> None:
+    uses = (SecretUse(name="github", read_only=True), SecretUse(name="openai", variable="OPENAI_API_KEY"))
+    spec = BoxSpec(name="a", agent="shell", workspace="/w", secrets=uses, budget=Budget(tokens=0, picodollars=10**12))
+    assert codec.from_wire(BoxSpec, codec.to_wire(spec)) == spec
+    assert not Budget(requests=1).needs_usage
+    assert Budget(tokens=5).over(spec.budget) == Budget(tokens=5, picodollars=10**12)
+
+
+@pytest.mark.parametrize("budget", [{"tokens": -1}, {"picodollars": 1 << 62}, {"seconds": math.nan}])
+def test_a_budget_is_not_negative_and_not_endless(budget: dict[str, Any]) -> None:
+    with pytest.raises(UserError) as caught:
+        Budget(**budget)
+    assert caught.value.code == "bad-budget"
+
+
+def test_a_box_has_no_more_secrets_than_the_gateway_takes() -> None:
+    uses = tuple(SecretUse(name=f"s{number}") for number in range(limits.SECRETS_PER_BOX + 1))
+    assert BoxSpec(name="a", agent="shell", workspace="/w", secrets=uses[1:]).secrets == uses[1:]
+    with pytest.raises(UserError):
+        BoxSpec(name="a", agent="shell", workspace="/w", secrets=uses)
+
 
 RULE = NetworkRule(action="deny", pattern="a.example")
 

@@ -164,6 +164,18 @@ ASK_GRANT_S = 60.0  # how long an answer given to nobody waiting counts for the 
 ASKS_PER_BOX = 64  # different destinations
 ASK_WAITERS_PER_BOX = 256  # connections held by them
 
+# -- inspection --------------------------------------------------------------------------------------------------------
+INSPECTED_PER_BOX = 256  # connections; each holds some 100 KiB of TLS at worst
+INSPECTED_READ_BYTES = 64 * KIB  # one read of ciphertext
+INSPECTED_UNREAD_BYTES = 64 * KIB  # of requests that wait for the answer before them; then no more is read
+TLS_PIECE_BYTES = 16 * KIB  # what is encrypted or decrypted at once: a buffer of OpenSSL's keeps the size it once had
+SECRETS_PER_BOX = 64
+SECRETS_RETIRED_MAX = 16  # values that were replaced while a box ran and are still looked for
+SECRET_VALUE_BYTES = 8 * KIB  # a header has to carry it
+PLACEHOLDER_LEAST_CHARS = 16
+REQUEST_RULES_PER_BOX = 1000
+PLACES_PER_BOX = 256  # hosts for which it is remembered what applies to them
+
 # -- policy ------------------------------------------------------------------------------------------------------------
 POLICY_FILE_BYTES = 1 * MIB  # ten thousand rules fit; a project's file is a stranger's
 POLICY_PATTERNS_MAX = 50_000  # of one source; what is decided stays as fast, what is kept in memory grows
@@ -193,3 +205,21 @@ COVERED_DIRECTORIES_MAX = 4096  # watched for names that are covered in live box
 COVERS_AT_ONCE_MAX = 4  # boxes in which names are covered again, a process each
 COVER_SPACING_S = 0.02  # between two times for one box: who replaces a file in a loop costs others little
 COVER_POLL_S = 1.0
+
+# -- secrets -----------------------------------------------------------------------------------------------------------
+SECRET_BYTES = 8 * KIB  # the longest token seen has 4; a header has to carry it
+SECRET_LEAST_CHARS = 8  # a shorter one stands in many a text by chance, and its appearance elsewhere is refused
+SECRETS_MAX = 256  # of one user
+SECRET_HOSTS_MAX = 32  # and headers, variables, repositories of one secret
+SECRET_RECORD_BYTES = 64 * KIB
+SECRET_COMMAND_S = 30.0  # a password manager may ask for a finger
+SECRET_CACHE_S = 60.0  # how long what a command printed is used again: a run asks several times
+KEYRING_S = 10.0  # to answer; a locked one asks its user, and in vain where nobody sits
+
+# -- metering ----------------------------------------------------------------------------------------------------------
+METER_WORD_BYTES = 256  # of a key or a value that is looked at; the name of a model has some 40
+METER_UNFOLDED_BYTES = 64 * MIB  # of one compressed answer; the longest has some 5
+METER_TOKENS_MAX = 100_000_000  # in one count of one answer: above it is nonsense, and still bounded
+USAGES_MAX = 1000  # boxes of which it is known what they spent
+METER_MODELS_MAX = 64  # told apart for one box; what follows is counted together
+METER_FIRST_FLIGHTS_MAX = 4  # requests at once of which none has shown what it costs, when there is a budget

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NewType
 
 from paddock import limits
@@ -15,6 +15,7 @@ BoxId = NewType("BoxId", str)
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9_.-]{0,62}[a-z0-9])?\Z")
 _ENV_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PORT_MAX = 65535
+_BUDGET = ("picodollars", "tokens", "requests", "seconds")
 _WINSIZE_MAX = 65535  # the kernel's struct winsize holds unsigned shorts
 
 
@@ -149,6 +150,41 @@ class Network:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SecretUse:
+    """A secret that a box may use, by its name; what it is bound to and its value are looked up on the host."""
+
+    name: str
+    read_only: bool = False  # of one that is scoped to repositories
+    variable: str = ""  # a variable of the caller's shell, for a known service without a secret of that name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What a box may spend in its life. None is no limit; zero is nothing."""
+
+    picodollars: int | None = None
+    tokens: int | None = None
+    requests: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for key in _BUDGET:
+            value = getattr(self, key)
+            if value is not None and not 0 <= value < float(1 << 62):
+                raise UserError(f"a budget of {key} cannot be {value!r}", code="bad-budget")
+
+    def over(self, before: Budget) -> Budget:
+        """This one, and what `before` says of what it leaves open."""
+        said = {key: value for key in _BUDGET if (value := getattr(self, key)) is not None}
+        return replace(before, **said)
+
+    @property
+    def needs_usage(self) -> bool:
+        """Whether a request that does not tell what it cost would go past it."""
+        return self.picodollars is not None or self.tokens is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """How a box has its workspace: the project itself, a layer over it, or a clone of its own."""
 
@@ -191,6 +227,8 @@ class BoxSpec:
     branch: str = ""  # of a clone
     masks: tuple[str, ...] = ()  # hidden, relative to the workspace
     writable: tuple[str, ...] = ()  # not guarded, relative to the workspace
+    secrets: tuple[SecretUse, ...] = ()
+    budget: Budget = field(default_factory=Budget)
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -198,6 +236,8 @@ class BoxSpec:
         check_view(self)
         if len(self.mounts) > limits.MOUNTS_PER_BOX:
             raise UserError(f"{len(self.mounts)} mounts, at most {limits.MOUNTS_PER_BOX}", code="bad-mount")
+        if len(self.secrets) > limits.SECRETS_PER_BOX:
+            raise UserError(f"{len(self.secrets)} secrets, at most {limits.SECRETS_PER_BOX}", code="bad-secret")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,6 +314,8 @@ class BoxInfo:
     mode: WorkspaceMode = WorkspaceMode.LIVE
     branch: str = ""
     masks: tuple[str, ...] = ()
+    secrets: tuple[SecretUse, ...] = ()
+    budget: Budget = field(default_factory=Budget)
     untold: int = 0  # things that it left, or that came home, and nobody was told: Box.pending() has them
 
 
@@ -324,6 +366,8 @@ class BoxRequest:
     branch: str = ""
     masks: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
+    secrets: tuple[SecretUse, ...] = ()
+    budget: Budget = field(default_factory=Budget)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

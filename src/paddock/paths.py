@@ -61,6 +61,16 @@ class Paths:
         return f"{self.state}/approvals.json"
 
     @property
+    def secrets(self) -> str:
+        """Not below the configuration: people keep that in repositories."""
+        return f"{self.state}/secrets"
+
+    @property
+    def usage(self) -> str:
+        """What boxes spent on models."""
+        return f"{self.state}/usage"
+
+    @property
     def gateway_log(self) -> str:
         return f"{self.state}/gateway.log"
 

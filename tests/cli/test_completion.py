@@ -38,7 +38,9 @@ def completed(words: list[str], env: dict[str, str], cwd: Path) -> list[str]:
         ([""], list(pages.VERBS)),
         (["re"], ["reset"]),
         (["po"], ["policy", "ports"]),
-        (["s"], ["stop"]),
+        (["s"], ["stop", "secret"]),
+        (["secret", ""], ["set", "ls", "rm", "check"]),
+        (["secret", "set", "--from"], ["--from-command", "--from-env"]),
         (["daemon", "st"], ["start", "stop", "status"]),
         (["completion", ""], ["bash", "zsh", "fish"]),
         (["policy", "a"], ["allow", "approve"]),
@@ -53,6 +55,14 @@ def completed(words: list[str], env: dict[str, str], cwd: Path) -> list[str]:
 def test_bash_completes_verbs_words_and_options(tmp_path: Path, words: list[str], expected: list[str]) -> None:
     env = {"PATH": "/usr/bin:/bin", "PADDOCK_HOME": str(tmp_path)}
     assert completed(words, env, tmp_path) == expected
+
+
+def test_bash_completes_the_names_of_secrets(tmp_path: Path) -> None:
+    env = {"PATH": "/usr/bin:/bin", "PADDOCK_HOME": str(tmp_path)}
+    subprocess.run(
+        [PROGRAM, "secret", "set", "github"], input=b"0123456789", env=env, stdout=subprocess.DEVNULL, check=True
+    )
+    assert completed(["secret", "rm", "g"], env, tmp_path) == ["github"]
 
 
 @pytest.mark.box

@@ -9,7 +9,7 @@ import pytest
 
 from paddock import codec
 from paddock.cli import looking
-from paddock.model import BoxInfo, BoxState, Enforcement, EngineName, LimitReport, Mount
+from paddock.model import BoxInfo, BoxState, Enforcement, EngineName, LimitReport, Mount, SecretUse
 
 if TYPE_CHECKING:
     from tests.support.installation import Installation
@@ -35,7 +35,8 @@ def info(**changes: object) -> BoxInfo:
 
 
 def test_what_a_box_is_is_shown_line_by_line_and_harmless() -> None:
-    lines = looking._shown(info()).splitlines()
+    lines = looking._shown(info(secrets=(SecretUse(name="shop", read_only=True),))).splitlines()
+    assert "secret       shop, read-only" in lines
     assert "state        failed (it \\x1b]52;c;aGk=\\x07 broke)" in lines
     assert "workspace    /w\\nx" in lines
     assert "environment  A B" in lines

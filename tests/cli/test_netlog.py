@@ -38,6 +38,14 @@ def record(**changes: object) -> Record:
             record(event=Event.END, sent_bytes=2048, received_bytes=3, duration_ms=1500),
             "end a.example:443 (tls): 2KiB out, 3B in, 1.5s",
         ),
+        (
+            record(event=Event.REQUEST, decision=Decision.ALLOW, reason="", method="GET", path="/x", status=200),
+            "request GET a.example:443/x: 200, allow",
+        ),
+        (
+            record(event=Event.REQUEST, method="POST", path="/x", status=403, reason="request: no"),
+            "request POST a.example:443/x: 403, deny request: no",
+        ),
         (record(event=Event.POLICY, reason="changed", count=2), "policy changed: changed; 2 connections closed"),
         (record(event=Event.LOST, count=7), "7 records were lost for want of room on the disk"),
         (record(host="2001:db8::1"), "deny [2001:db8::1]:443 (tls): no rule"),

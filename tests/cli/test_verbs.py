@@ -36,6 +36,8 @@ EXAMPLES = {
     "policy suggest": ["box"],
     "policy approve": ["x"],
     "policy import": ["file"],
+    "secret set": ["name"],
+    "secret rm": ["name"],
 }
 
 

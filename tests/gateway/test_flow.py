@@ -45,7 +45,7 @@ class Stage:
         self.ended = asyncio.Event()
         self.flow = Flow(self.poller, self.pipes, near_client, near_server, self._on_end)
 
-    def _on_end(self, _flow: Flow) -> None:
+    def _on_end(self) -> None:
         self.ends += 1
         self.ended.set()
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from paddock.gateway.flow import Flow
 from paddock.gateway.judging import Grant, Judge, Rules
 from paddock.gateway.passage import Passage
 from paddock.gateway.poller import Poller
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 NAME = Host("name.test")
 
 
-def with_passage(act: Callable[[Passage], None], rules: Policy, *, once: bool = False, inside: bool = False) -> None:
+def with_passage(
+    act: Callable[[Passage[Flow]], None], rules: Policy, *, once: bool = False, inside: bool = False
+) -> None:
     async def main() -> None:
         poller = Poller(asyncio.get_running_loop())
         world = World(poller, "/nowhere")
@@ -40,9 +43,15 @@ def with_passage(act: Callable[[Passage], None], rules: Policy, *, once: bool = 
                 inside=inside,
             )
         (client, far), (server, origin) = pair(), pair()
-        ends: list[Passage] = []
+        ends: list[Passage[Flow]] = []
         decided = Decided(protocol="tcp", host="name.test", port=7000, decision=Decision.ALLOW)
-        passage = Passage(world.poller, world.pipes, (client, server), grant, decided, ends.append)
+        passage = Passage(
+            poller,
+            lambda on_end: Flow(poller, world.pipes, client, server, on_end),
+            grant,
+            decided,
+            ends.append,
+        )
         passage.flow.start()
         try:
             act(passage)
@@ -73,7 +82,7 @@ def test_a_passage_stays_while_the_name_and_the_address_are_allowed(later: Polic
     with_passage(lambda passage: _check(passage, later, stays), policy("name.test"))
 
 
-def _check(passage: Passage, later: Policy, stays: bool) -> None:
+def _check(passage: Passage[Flow], later: Policy, stays: bool) -> None:
     assert passage.still_allowed(Evaluator(later)) == stays
 
 
@@ -94,7 +103,7 @@ def test_no_policy_of_the_box_is_about_its_published_ports() -> None:
 
 
 def test_it_says_where_it_leads() -> None:
-    def act(passage: Passage) -> None:
+    def act(passage: Passage[Flow]) -> None:
         assert repr(passage) == "<Passage name.test:7000 <Flow open out 0 in 0>>"
 
     with_passage(act, policy("name.test"))

@@ -68,6 +68,10 @@ def test_a_record_survives_being_written_and_read() -> None:
         received_bytes=2**40,
         duration_ms=3,
         count=4,
+        method="GET",
+        path="/x",
+        status=200,
+        secrets="a,b",
     )
     assert record(full.to_line()) == full
     assert record(Record(time=TIME, event=Event.LOST, box="b").to_line()).decision is Decision.NONE
@@ -78,7 +82,7 @@ def test_no_text_forges_a_line(box: str, host: str, rule: str, reason: str, numb
     """One line, ASCII, without controls, short, and read back as one record with what was decided."""
     written = Record(
         time=TIME, event=Event.DECISION, box=box, host=host, rule=rule, reason=reason, decision=Decision.DENY,
-        port=number, sent_bytes=number,
+        port=number, sent_bytes=number, method=host, path=reason, secrets=rule, status=number,
     )  # fmt: skip
     line = written.to_line()
     assert line.count(b"\n") == 1
@@ -305,12 +309,16 @@ def test_records_add_up_per_destination_and_outcome(paths: list[str]) -> None:
     audit.decision(decided("b.example", Decision.DENY))
     audit.end(decided("a.example"), sent_bytes=2, received_bytes=20, duration_ms=1)
     audit.decision(decided("a.example", port=80))
+    audit.request(decided("a.example"), method="GET", path="/", status=200, sent_bytes=5)
+    for _ in range(2):
+        audit.request(decided("c.example", Decision.DENY), method="GET", path="/", status=403)
     audit.policy("other", 0)
     audit.close()
     found = aggregate(read(paths))
     assert [
         (each.host, each.port, each.decision, each.count, each.sent_bytes, each.received_bytes) for each in found
     ] == [
+        ("c.example", 443, Decision.DENY, 2, 0, 0),
         ("a.example", 80, Decision.ALLOW, 1, 0, 0),
         ("a.example", 443, Decision.ALLOW, 2, 3, 30),
         ("b.example", 443, Decision.DENY, 1, 0, 0),

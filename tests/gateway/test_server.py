@@ -63,6 +63,9 @@ def test_hello_says_who_it_is_and_whom_it_serves() -> None:
         {"op": "policy", "id": "nobody"},
         {"op": "policy"},
         {"op": "attended", "id": "nobody"},
+        {"op": "secrets", "id": "nobody"},
+        {"op": "secrets"},
+        {"op": "roots"},
         {"op": "answer", "ask": "x", "decision": "perhaps"},
         {"op": "answer", "ask": "x", "decision": "once"},
     ],
@@ -81,7 +84,7 @@ def test_a_box_without_its_descriptors_is_refused_and_none_is_kept() -> None:
     def act(scene: Scene) -> None:
         with raw(scene) as sock:
             box = {"id": "x", "name": "x", "attended": False, "publish": [80]}
-            for count in (0, 1, 5, 6, 8):
+            for count in (0, 1, 5, 6, 7, 9):
                 assert "error" in ask(sock, {"op": "box", "box": box}, [0] * count)
             ours, theirs = socket.socketpair()
             with theirs:
@@ -238,7 +241,7 @@ def test_a_gateway_without_descriptors_says_so_and_serves_on() -> None:
             errors = []
             for number, (ours, _) in enumerate(pairs):
                 box = {"id": f"{number}", "name": "x", "attended": False, "publish": []}
-                passed = [ours.fileno(), document, *fds, empty]
+                passed = [ours.fileno(), document, *fds, empty, empty]
                 errors.append(ask(sock, {"op": "box", "box": box}, passed).get("error"))
             found = [error for error in errors if error]
             assert found
@@ -277,5 +280,25 @@ def test_a_thousand_idle_boxes_are_small() -> None:
         assert (memory() - before) / 300 * 1000 < 25 * 1024 * 1024
         for sock in doors:
             sock.close()
+
+    play(act)
+
+
+def test_what_a_metered_box_spent_is_told_when_asked_and_survives_another_document() -> None:
+    def act(scene: Scene) -> None:
+        line = {"provider": "openai", "model": "gpt-5", "requests": 2}
+        spending = {"budget": {"requests": 3}, "lines": [line]}
+        plain, box = scene.box(policy()), scene.box(policy())
+        document = json.dumps({"meter": ["api.openai.com"], "spending": spending}).encode()
+        scene.run(scene.gateway.set_secrets(box.name, document))
+        assert scene.run(scene.gateway.usage(plain.name)) is None
+        other = json.dumps({"meter": ["api.openai.com"], "spending": {"budget": {"requests": 9}}}).encode()
+        for each in (document, other):
+            scene.run(scene.gateway.set_secrets(box.name, each))
+            usage = scene.run(scene.gateway.usage(box.name))
+            assert usage is not None
+            assert (usage.id, usage.lines[0].requests, usage.over) == (box.name, 2, "")
+        with pytest.raises(PaddockError):
+            scene.run(scene.gateway.set_secrets(box.name, b'{"spending": {"budget": {"requests": -1}}}'))
 
     play(act)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
 from paddock.errors import Unavailable, UserError
+from paddock.gateway.certificates import make_authority
 from paddock.gateway.control import HostFacts
 from paddock.gateway.poller import Poller
 from paddock.gateway.world import Reached, World
@@ -129,5 +131,22 @@ def test_every_box_has_its_share_of_the_descriptors() -> None:
         world.busy, world.boxes = 50, 50
         assert 0 < world.flows_per_box() <= alone <= FLOWS_PER_BOX
         assert repr(world) == "<World 50 boxes, 50 busy>"
+
+    play(act)
+
+
+def test_roots_are_certificates_and_what_holds_none_changes_nothing() -> None:
+    async def act(world: World) -> None:
+        assert world.roots is None
+        pem = make_authority("root").certificate_pem
+        world.set_roots(b"\xff a comment\n" + pem + b"\n# another\n" + make_authority("other").certificate_pem)
+        roots = world.roots
+        assert roots is not None
+        assert (roots.verify_mode, roots.check_hostname) == (ssl.CERT_REQUIRED, True)
+        assert len(roots.get_ca_certs()) == 2
+        for wrong in (b"", b"rubbish", pem[:100], pem.replace(b"M", b"N", 3)):
+            with pytest.raises(UserError):
+                world.set_roots(wrong)
+        assert world.roots is roots
 
     play(act)

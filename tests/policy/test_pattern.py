@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.errors import UserError
+from paddock.policy.host import Host
 from paddock.policy.pattern import Pattern
 from tests.support.hostile_hosts import hostile_hosts
 from tests.support.properties import bounded, patient
@@ -128,6 +129,24 @@ def test_what_is_no_pattern_is_refused_with_a_way_out(text: str, hint: str) -> N
 )
 def test_a_pattern_covers_what_lies_within_it(wide: str, narrow: str, covers: bool) -> None:
     assert Pattern(wide).covers(Pattern(narrow)) is covers
+
+
+@pytest.mark.parametrize(
+    ("pattern", "host", "port", "named"),
+    [
+        ("a.com", "a.com", 443, True),
+        ("a.com", "b.a.com", 443, False),
+        ("a.com:443", "a.com", 80, False),
+        ("*.a.com", "b.a.com", 1, True),
+        ("*.a.com", "a.com", 1, False),
+        ("*.a.com", "ba.com", 1, False),
+        ("*", "a.com", 1, True),
+        ("*", "10.0.0.1", 1, False),
+        ("10.0.0.0/8", "10.0.0.1", 1, False),
+    ],
+)
+def test_a_pattern_names_hosts_by_name_only(pattern: str, host: str, port: int, named: bool) -> None:
+    assert Pattern(pattern).names(Host(host), port) is named
 
 
 @bounded

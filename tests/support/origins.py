@@ -4,11 +4,13 @@
 
 DNS on 127.0.0.1:53 answers from ZONE.json, read anew for every query: a name has a list of answers, of which the n-th
 query gets the n-th and the last one stays (so a name can be rebound). Each query is a line in QUERIES.log. HTTP on port
-80 and 8080 and HTTPS on 443 answer with what they saw, as JSON; 7 echoes; 9999 speaks first.
+80 and 8080 and HTTPS on 443 answer with what they saw, as JSON, and below /guarded/ let in who has a key; 7 echoes;
+9999 speaks first.
 """
 
 from __future__ import annotations
 
+import hashlib
 import http.server
 import ipaddress
 import json
@@ -77,11 +79,28 @@ class Web(http.server.BaseHTTPRequestHandler):
             "address": self.connection.getsockname()[0].removeprefix("::ffff:"),
         }
         data = json.dumps(seen).encode() if self.path != "/big" else b"x" * (8 << 20)
+        if self.path == "/v1/messages":  # as Anthropic's: a thousand tokens each way
+            usage = {"input_tokens": 1000, "output_tokens": 1000}
+            data = json.dumps({"type": "message", "model": "claude-haiku-4-5", "usage": usage}).encode()
+        if self.path.startswith("/guarded/"):
+            self._guarded(self.path.removeprefix("/guarded/"))
+            return
         if self.path == "/elsewhere":
             self.send_response(302)
             self.send_header("Location", "http://other.example/")
         else:
             self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _guarded(self, wanted: str) -> None:
+        """Only who has the key with this SHA-256 is let in."""
+        given = self.headers.get("X-Api-Key", "").encode()
+        is_right = hashlib.sha256(given).hexdigest() == wanted
+        data = b"welcome\n" if is_right else b"no such key\n"
+        self.send_response(200 if is_right else 401)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)

@@ -168,8 +168,10 @@ class BoxScene:
         attended: bool = False,
         ports: Sequence[int] = (),
         publish: Sequence[tuple[socket.socket, int]] = (),
+        secrets: bytes = b"",
         add: bool = True,
     ) -> None:
+        self._secrets = secrets
         self.scene, self.name, self.attended, self._ports = scene, name, attended, list(ports)
         self._publish = list(publish)
         self._pid = 0
@@ -224,6 +226,7 @@ class BoxScene:
                     audit=(fds[0], fds[1]),
                     denials=fds[2],
                     authority=self.authority.to_pem(),
+                    secrets=self._secrets,
                     listeners=[sock.fileno() for sock, _ in self._publish],
                 )
             )

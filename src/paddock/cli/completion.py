@@ -1,4 +1,4 @@
-"""Completion scripts. They ask `paddock ls -q` for box names, which are letters a shell has no use for."""
+"""Completion scripts. They ask `paddock ls -q` for names, which are letters a shell has no use for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-_TAKING_BOXES = "run exec inspect env stop rm logs cp diff apply discard git ports"
+_TAKING_BOXES = "run exec inspect env stop rm logs cp diff apply discard git usage ports"
 _BASH = r"""_paddock() {
     local word=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} i
     COMPREPLY=()
@@ -37,7 +37,10 @@ _BASH = r"""_paddock() {
 @NOUN_VERBS@
                 esac
             else
-                words=$(paddock ls -q 2>/dev/null)
+                case $verb in
+                    secret) words=$(paddock secret ls -q 2>/dev/null) ;;
+                    *) words=$(paddock ls -q 2>/dev/null) ;;
+                esac
             fi
             mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
             ;;
@@ -92,13 +95,18 @@ def _verbs(noun: str) -> str:
     return " ".join(NOUNS[noun])
 
 
+def _named(noun: str) -> str:
+    """What lists the things that a noun's verbs take."""
+    return f"paddock {'secret ls' if noun == 'secret' else 'ls'} -q 2>/dev/null"
+
+
 def _zsh(noun: str) -> str:
-    boxes = '${(f)"$(paddock ls -q 2>/dev/null)"}'
+    boxes = f'${{(f)"$({_named(noun)})"}}'
     return f"        {noun}) if (( CURRENT == 3 )); then compadd -- {_verbs(noun)}; else compadd -- {boxes}; fi ;;"
 
 
 def _fish(noun: str) -> str:
-    words = f"{_verbs(noun)} (paddock ls -q 2>/dev/null)"
+    words = f"{_verbs(noun)} ({_named(noun)})"
     return f"complete -c paddock -n '__fish_seen_subcommand_from {noun}' -f -a '{words}'"
 
 

@@ -101,6 +101,7 @@ def _shown(info: BoxInfo) -> str:
         ("environment", " ".join(info.env_names) or "-"),
         ("network", info.network),
     ]
+    rows += [("secret", use.name + (", read-only" if use.read_only else "")) for use in info.secrets]
     rows += [("port", _port(published)) for published in info.ports]
     rows += [("mount", f"{m.source} at {m.target}{', read-only' if m.read_only else ''}") for m in info.mounts]
     rows += [(report.name, _limit(report)) for report in info.limits]

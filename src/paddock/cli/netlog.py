@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _POLL_S = 0.1
 _LOOK_AGAIN_EVERY = 20  # polls: boxes may have come meanwhile
 _REFUSED = {Decision.DENY, Decision.OBSERVE}
+_DECIDING = {Event.DECISION, Event.REQUEST}
 
 
 def network_log(options: argparse.Namespace) -> int:
@@ -80,7 +81,7 @@ def _reader(log: NetworkLog) -> records.Reader:
 
 
 def _wanted(record: Record, options: argparse.Namespace) -> bool:
-    return not options.denied or (record.event is Event.DECISION and record.decision in _REFUSED)
+    return not options.denied or (record.event in _DECIDING and record.decision in _REFUSED)
 
 
 def _print(found: list[Record], *, as_json: bool) -> None:
@@ -99,6 +100,10 @@ def _line(record: Record) -> str:
             amount = f"{text.size(record.sent_bytes)} out, {text.size(record.received_bytes)} in"
             spent = text.duration(record.duration_ms / 1000)
             return f"{head} end {_target(record.host, record.port)} ({record.protocol}): {amount}, {spent}"
+        case Event.REQUEST:
+            asked = f"{record.method} {_target(record.host, record.port)}{record.path}"
+            outcome = f"{record.decision.value} {record.reason}" if record.reason else record.decision.value
+            return f"{head} request {asked}: {record.status or '-'}, {outcome}"
         case Event.POLICY:
             return f"{head} policy changed: {record.reason}; {record.count} connections closed"
         case Event.LOST:

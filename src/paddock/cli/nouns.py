@@ -1,4 +1,4 @@
-"""The words of `network`, `policy` and `ports`, and the network options of run and create."""
+"""The words of `network`, `policy`, `secret` and `ports`, and the network options of run and create."""
 
 from __future__ import annotations
 
@@ -244,6 +244,90 @@ def _import(sub: Parser) -> None:
     sub.add_argument("--user", action="store_true", help="for all your boxes, in your policy file")
 
 
+# -- secret ------------------------------------------------------------------------------------------------------------
+
+
+def _set(sub: Parser) -> None:
+    sub.usage = "paddock secret set [OPTIONS] NAME"
+    sub.description = (
+        "Keep a secret that boxes use and never see. Its value is read from standard\n"
+        "input, or asked for, and kept in the keyring of your session, or where there is\n"
+        "none in a file that only you can read. For a known service the name says where\n"
+        "it may go: anthropic, claude, openai, google, github, gitlab, npm, pypi, ...\n"
+        "Setting it again changes its value; where it may go stays unless you say more."
+    )
+    sub.epilog = (
+        "examples:\n"
+        "  paddock secret set anthropic < key.txt\n"
+        "  paddock secret set github --from-command 'gh auth token' --repo me/project:ro\n"
+        "  paddock secret set shop --host api.shop.example --header X-Api-Key"
+    )
+    sub.set_defaults(target=verbs.secret_set)
+    sub.add_argument("name", metavar="NAME", help="a service, or a name of your own with --host")
+    sub.add_argument("rest", nargs="*", default=[])  # a value, which is refused without being repeated
+    sub.add_argument("--from-env", default="", metavar="VAR", help="read it from your environment at each run")
+    sub.add_argument("--from-command", default="", metavar="CMD", help="read what a program prints, at each run")
+    sub.add_argument("--file", default="", metavar="PATH", help="read it from a file, at each run")
+    for flag, value, what in _BINDING:
+        sub.add_argument(f"--{flag}", action="append", default=[], metavar=value, help=what)
+    sub.add_argument("--in-query", action="store_true", help="also in the query of a request")
+    sub.add_argument("--in-body", action="store_true", help="also in the body of a request")
+
+
+def secret_options(sub: Parser) -> None:
+    """Of run and create."""
+    what = "a secret that the box uses and never sees"
+    sub.add_argument("--secret", action="append", default=[], metavar="NAME[:ro]", help=what)
+    sub.add_argument("--max-cost", default="", metavar="DOLLARS", help="what it may spend on models, for example 5")
+    sub.add_argument("--max-tokens", default="", metavar="N", help="tokens of models, for example 2M")
+    sub.add_argument("--max-requests", default="", metavar="N", help="requests to models; then exit code 78")
+
+
+def usage(sub: Parser) -> None:
+    sub.usage = "paddock usage [--json] [BOX]"
+    sub.description = (
+        "Show what boxes spent on models, as read from the answers that passed: of boxes\n"
+        "with a budget, or with a secret for a model's service. Prices are of a list."
+    )
+    sub.set_defaults(target=verbs.usage)
+    sub.add_argument("box", nargs="?", default="", metavar="BOX", help="default: all")
+    _json(sub)
+
+
+_BINDING = (
+    ("host", "HOST[:PORT]", "where it may go; http://HOST for plain HTTP"),
+    ("header", "NAME", "the header that carries it (default: any)"),
+    ("env", "VAR", "the variable of a box with the placeholder"),
+    ("repo", "OWNER/NAME[:ro]", "git may use it for this repository only"),
+)
+
+
+def _secret_ls(sub: Parser) -> None:
+    sub.usage = "paddock secret ls [--json | -q]"
+    sub.description = "List secrets: where each may go and where its value comes from, not the values."
+    sub.set_defaults(target=verbs.secret_ls)
+    sub.add_argument("-q", "--quiet", action="store_true", help="names only")
+    _json(sub)
+
+
+def _secret_rm(sub: Parser) -> None:
+    sub.usage = "paddock secret rm NAME..."
+    sub.description = "Remove secrets and their values."
+    sub.set_defaults(target=verbs.secret_rm)
+    sub.add_argument("names", nargs="+", metavar="NAME")
+
+
+def _secret_check(sub: Parser) -> None:
+    sub.usage = "paddock secret check [--json] [NAME...]"
+    sub.description = (
+        "Say whether the value of each secret can be had now: ask the keyring, run the\n"
+        "command, read the file. Nothing is sent anywhere. Exit code 1 if one is missing."
+    )
+    sub.set_defaults(target=verbs.secret_check)
+    sub.add_argument("names", nargs="*", default=[], metavar="NAME", help="default: all")
+    _json(sub)
+
+
 _ALLOW = (
     "Allow hosts: example.com, example.com:443, *.example.com, *:443, localhost:5432,\n"
     "an address or a CIDR. The most specific rule decides."
@@ -268,5 +352,11 @@ NOUNS: dict[str, dict[str, tuple[str, Setup]]] = {
         "approve": ("answer it", _approve),
         "export": ("write rules for another program", _export),
         "import": ("read rules of another program", _import),
+    },
+    "secret": {
+        "set": ("keep a secret, or change it", _set),
+        "ls": ("list secrets, without their values", _secret_ls),
+        "rm": ("remove secrets", _secret_rm),
+        "check": ("say whether their values can be had", _secret_check),
     },
 }

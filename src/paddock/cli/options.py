@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from paddock import paths
 from paddock.cli import amounts, environment, networds
 from paddock.errors import UserError
-from paddock.model import BoxRequest, EngineName, Limits, Mount, WorkspaceMode
+from paddock.model import BoxRequest, Budget, EngineName, Limits, Mount, WorkspaceMode
 
 if TYPE_CHECKING:
     import argparse
@@ -48,6 +48,18 @@ def limits(options: argparse.Namespace) -> Limits:
         pids=amounts.count(options.pids, "--pids"),
         disk_bytes=amounts.size(options.disk, "--disk"),
         wall_s=amounts.duration(options.timeout, "--timeout"),
+    )
+
+
+def budget(options: argparse.Namespace) -> Budget:
+    if not (options.max_cost or options.max_tokens or options.max_requests):
+        return Budget()
+    from paddock.metering.budget import parse_count, parse_dollars
+
+    return Budget(
+        picodollars=parse_dollars(options.max_cost) if options.max_cost else None,
+        tokens=parse_count(options.max_tokens) if options.max_tokens else None,
+        requests=parse_count(options.max_requests) if options.max_requests else None,
     )
 
 
@@ -92,4 +104,5 @@ def request(options: argparse.Namespace, *, agent: str, ephemeral: bool) -> BoxR
         branch=options.branch,
         masks=tuple(map(_inside, options.mask)),
         writable=tuple(map(_inside, options.writable)),
+        budget=budget(options),
     )

@@ -39,6 +39,7 @@ def _run(sub: Parser) -> None:
         "  paddock run shell ~/project ~/library:ro\n"
         "  paddock run --review shell .    then `paddock diff` and `paddock apply`\n"
         "  paddock run --allow-host '*.github.com' --allow-host localhost:5432 shell .\n"
+        "  paddock run --secret github --allow-host '*.github.com' shell .\n"
         "  paddock run -d -- ./server      prints the job; `paddock logs -f` follows it"
     )
     sub.advice = "; a command goes after `--`"
@@ -81,6 +82,7 @@ def _box_options(sub: Parser) -> None:
     sub.add_argument("-w", "--workdir", default="", metavar="DIR", help="where commands start")
     nouns.network_options(sub)
     nouns.publish_option(sub)
+    nouns.secret_options(sub)
 
 
 def _env_options(sub: Parser) -> None:
@@ -238,6 +240,8 @@ VERBS: dict[str, tuple[str, Setup]] = {
     "git": ("bring a box's commits home, list them", nouns.git),
     "network": ("change what a box may reach, show what it did", _noun),
     "policy": ("show, explain and change the rules", _noun),
+    "secret": ("keep keys that boxes use and never see", _noun),
+    "usage": ("show what boxes spent on models", nouns.usage),
     "ports": ("show the ports of a box that answer on the host", nouns.ports),
     "doctor": ("say what this machine can hold, and how to fix what it cannot", _doctor),
     "daemon": ("start, stop or show this user's daemon", _daemon),

@@ -33,8 +33,8 @@ examples:
   paddock exec BOX COMMAND     a command in a box that exists
 
 `paddock VERB --help` shows the options of a verb.
-Exit codes: the command's own; 2 usage, 77 refused by policy, 124 timeout,
-125 box unavailable, 126/127 as shells, 128+n signal n.
+Exit codes: the command's own; 2 usage, 77 refused by policy, 78 budget spent,
+124 timeout, 125 box unavailable, 126/127 as shells, 128+n signal n.
 """
 _COLUMN = 26
 
@@ -117,7 +117,8 @@ def parse(words: Sequence[str]) -> tuple[Action, argparse.Namespace]:
     options, unknown = parser.parse_known_args(own) if "--" in own else parser.parse_known_intermixed_args(own)
     if unknown:
         kind = "option" if unknown[0].startswith("-") else "argument"
-        raise parser.refuse(f"unknown {kind} {unknown[0]!r}")
+        word = unknown[0].partition("=")[0] if kind == "option" else unknown[0]  # its value is nobody's to repeat
+        raise parser.refuse(f"unknown {kind} {word!r}")
     options.command = command
     return options.target, options
 

@@ -195,6 +195,36 @@ def stop(options: argparse.Namespace) -> int:
     return ending.stop(options)
 
 
+def secret_check(options: argparse.Namespace) -> int:
+    from paddock.cli import secrets
+
+    return secrets.check(options)
+
+
+def secret_ls(options: argparse.Namespace) -> int:
+    from paddock.cli import secrets
+
+    return secrets.ls(options)
+
+
+def secret_rm(options: argparse.Namespace) -> int:
+    from paddock.cli import secrets
+
+    return secrets.rm(options)
+
+
+def secret_set(options: argparse.Namespace) -> int:
+    from paddock.cli import secrets
+
+    return secrets.set_(options)
+
+
+def usage(options: argparse.Namespace) -> int:
+    from paddock.cli import spending
+
+    return spending.usage(options)
+
+
 def version(_options: argparse.Namespace) -> int:
     from paddock._version import VERSION
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from paddock import codec
 from paddock._version import VERSION
-from paddock.daemon import network_api, workspace_api
+from paddock.daemon import network_api, secret_api, workspace_api
 from paddock.daemon.answer import Answer, Nothing
 from paddock.errors import UserError
 from paddock.model import BoxRequest, ExecSpec, Limits
 from paddock.runtime import commands, departures, execution, joblist
+from paddock.runtime.credentials import values_of
 
 if TYPE_CHECKING:
     import socket
@@ -33,12 +34,14 @@ class Named:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Create:
     request: BoxRequest
+    given: dict[str, str] = field(default_factory=dict, repr=False)  # values of secrets, of the caller's environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     request: BoxRequest
     exec: ExecSpec
+    given: dict[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,16 +128,16 @@ async def _ls(runtime: Runtime, _args: Nothing) -> Answer:
 
 
 async def _create(runtime: Runtime, args: Create) -> Answer:
-    return Answer(result=codec.to_wire(runtime.info(await runtime.create(args.request))))
+    return Answer(result=codec.to_wire(runtime.info(await runtime.create(args.request, values_of(args.given)))))
 
 
 async def _open(runtime: Runtime, args: Create) -> Answer:
-    box, new = await runtime.open(args.request)
+    box, new = await runtime.open(args.request, values_of(args.given))
     return Answer(result={"box": codec.to_wire(runtime.info(box)), "new": new})
 
 
 async def _run(runtime: Runtime, args: Run) -> Answer:
-    box, job, channel = await execution.run(runtime, args.request, args.exec)
+    box, job, channel = await execution.run(runtime, args.request, args.exec, values_of(args.given))
     # Who asked for a limit is told whether it holds; later there may be no box to ask about.
     info = runtime.brief(box) if args.request.limits == Limits() else runtime.info(box)
     result = {"box": codec.to_wire(info), "job": job, "notes": box.told()}
@@ -258,6 +261,7 @@ VERBS: dict[str, tuple[type, Verb]] = {
     "ending": (Named, _ending),
     "killed": (Named, _killed),
     **network_api.VERBS,
+    **secret_api.VERBS,
     **workspace_api.VERBS,
 }
 

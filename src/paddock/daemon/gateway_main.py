@@ -28,6 +28,7 @@ from paddock.gateway.poller import Poller
 from paddock.gateway.rate import Rate
 from paddock.gateway.server import Server
 from paddock.gateway.world import World
+from paddock.metering import prices
 
 log = logging.getLogger(__name__)
 _BACKLOG = 8
@@ -81,6 +82,7 @@ def _warm_up() -> None:
         libcrypto.library()
     except PaddockError as error:
         log.warning("%s", error.message)
+    prices.listed()
     ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # OpenSSL reads its configuration with the first
     gc.collect()
     gc.freeze()

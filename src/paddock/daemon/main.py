@@ -91,7 +91,7 @@ async def _live(where: paths.Paths, store: Store, held: Bounds, listener: socket
             engines,
             paths.home_directory(),
             lambda on_verdict: Watch(judges, lambda: _sample(where), on_verdict),
-            lambda boxes, engine_of: Networks(where, policies, boxes, engine_of, os.environ),
+            lambda *parts: Networks(where, policies, os.environ, *parts),
         )
         network = runtime.network
         assert network is not None

@@ -7,6 +7,7 @@ of room or for a broken disk: what could not be written is counted, and the coun
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,22 @@ class Audit:
     ) -> None:
         """The end of a connection; `reason` when it did not end by itself."""
         self._write(self._record(Event.END, decided, reason, sent_bytes, received_bytes, duration_ms))
+
+    def request(
+        self,
+        decided: Decided,
+        *,
+        method: str,
+        path: str,
+        status: int,
+        secrets: str = "",
+        sent_bytes: int = 0,
+        received_bytes: int = 0,
+        duration_ms: int = 0,
+    ) -> None:
+        """A request on an inspected connection, when its answer has ended or it was refused."""
+        record = self._record(Event.REQUEST, decided, decided.reason, sent_bytes, received_bytes, duration_ms)
+        self._write(replace(record, method=method, path=path, status=status, secrets=secrets))
 
     def policy(self, reason: str, closed: int) -> None:
         """Another policy is in force, and `closed` connections ended by it."""

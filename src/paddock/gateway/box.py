@@ -15,8 +15,10 @@ from paddock.errors import PaddockError, Unavailable
 from paddock.gateway.caller import Caller
 from paddock.gateway.control import BoxStats
 from paddock.gateway.denied_names import DeniedNames
+from paddock.gateway.desk import HTTPS, Desk
 from paddock.gateway.entrances import Entrances
-from paddock.gateway.flow import reset
+from paddock.gateway.flow import Flow, reset
+from paddock.gateway.inspected import Inspected
 from paddock.gateway.lookup import Lookup
 from paddock.gateway.names import Names
 from paddock.gateway.passage import Passage
@@ -26,6 +28,7 @@ from paddock.gateway.world import Reached
 from paddock.limits import (
     FLOW_HALF_CLOSED_S,
     FLOW_IDLE_S,
+    INSPECTED_PER_BOX,
     INTAKE_TOTAL_S,
     INTAKES_PER_BOX,
     QUERIES_PER_SECOND_MAX,
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from paddock.gateway.audit import Audit, Denials
     from paddock.gateway.certificates import Leaves
     from paddock.gateway.control import BoxNet
+    from paddock.gateway.inspection import Inspection
     from paddock.gateway.judging import Grant, Judge, Rules
     from paddock.gateway.listeners import Serve
     from paddock.gateway.world import World
@@ -49,13 +53,21 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 _QUERIES: Final = 64
 _QUERY_BYTES: Final = 4096
+_UNSEEN: Final = "its requests have to be inspected now"
 
 
 class Box:
     """Audit, denials and leaves are its own, and are closed with it."""
 
     def __init__(
-        self, world: World, net: BoxNet, judge: Judge, audit: Audit, denials: Denials, leaves: Leaves | None
+        self,
+        world: World,
+        net: BoxNet,
+        judge: Judge,
+        audit: Audit,
+        denials: Denials,
+        leaves: Leaves | None,
+        inspection: Inspection,
     ) -> None:
         self.world = world
         self.poller = world.poller.share()
@@ -64,6 +76,7 @@ class Box:
         self._audit = audit
         self._denials = denials
         self._leaves = leaves
+        self.desk = Desk(net.name, audit, denials, inspection)
         self.names = Names()
         self._denied_names = DeniedNames(audit)
         self.lookup = Lookup(self.names, judge.evaluator, self._name_denied)
@@ -72,7 +85,8 @@ class Box:
         self._queries = Rate(QUERIES_PER_SECOND_MAX, QUERY_BURST_MAX)
         self._refusals = Rate(TLS_REFUSALS_PER_SECOND_MAX, TLS_REFUSALS_PER_SECOND_MAX)
         self._intakes: dict[asyncio.Task[None], socket.socket | None] = {}
-        self._passages: set[Passage] = set()
+        self._passages: set[Passage[Flow] | Passage[Inspected]] = set()
+        self._inspected = 0
         self._connections = self._refused = self._asked = self._sent = self._received = 0
         self._closed = False
         world.boxes += 1
@@ -185,31 +199,28 @@ class Box:
 
     async def reach(self, caller: Caller, grant: Grant, protocol: str) -> tuple[Reached, Decided] | None:
         """Connect to where leave was given; None when that failed and the caller has been told."""
-        verdict = grant.verdict
-        decided = Decided(
-            protocol=protocol,
-            host=grant.host.text,
-            port=grant.port,
-            decision=Decision.OBSERVE if verdict.observed else Decision.ALLOW,
-            rule=str(verdict.rule) if verdict.rule else "",
-            reason=verdict.reason,
-        )
+        decided = _decided(grant, protocol)
         try:
-            reached = await self.world.reach(grant.evaluator, grant.host, grant.port)
+            reached = await self.connect(grant)
         except Unavailable as error:
             self._audit.decision(decided)
             self._audit.end(decided, sent_bytes=0, received_bytes=0, duration_ms=0, reason=error.message)
             await caller.fail(grant.port, error)
             return None
-        refusal = self._changed(grant) if isinstance(reached, Reached) else reached
-        if isinstance(reached, Reached) and refusal is None:
+        if isinstance(reached, Reached):
             self._audit.decision(decided)
             return reached, decided
-        if isinstance(reached, Reached):
-            reached.sock.close()
-        assert refusal is not None
-        await self.refuse(caller, (grant.host.text, grant.port), protocol, refusal)
+        await self.refuse(caller, (grant.host.text, grant.port), protocol, reached)
         return None
+
+    async def connect(self, grant: Grant) -> Reached | Verdict:
+        """Where leave was given, or why not any more. Raises Unavailable."""
+        reached = await self.world.reach(grant.evaluator, grant.host, grant.port)
+        refusal = self._changed(grant) if isinstance(reached, Reached) else None
+        if refusal is not None and isinstance(reached, Reached):
+            reached.sock.close()
+            return refusal
+        return reached
 
     def _changed(self, grant: Grant) -> Verdict | None:
         """Why leave that was given a moment ago is no longer: the policy may have changed while we connected."""
@@ -218,26 +229,57 @@ class Box:
         verdict = self.judge.evaluator.decide(grant.host, grant.port)
         return None if verdict.allowed or (grant.once and verdict.rule is None) else verdict
 
-    def relay(self, caller: Caller, grant: Grant, reached: Reached, decided: Decided) -> Passage:
+    def inspect(self, caller: Caller, grant: Grant) -> None:
+        """Answer for the server from now on: the caller has said hello to it. Unavailable without an authority."""
+        if self._leaves is None:
+            raise Unavailable("no certificate", code="certificate")
+        context = self._leaves.context(grant.host)
+        decided = _decided(grant, HTTPS)
+        self._audit.decision(decided)
+        passage = Passage(
+            self.poller,
+            lambda on_end: Inspected(self, caller, grant, context, on_end),
+            grant,
+            decided,
+            self._passage_ended,
+            address=caller.address,
+        )
+        self._inspected += 1
+        self._add(passage)
+        passage.flow.start(caller.first)
+
+    @property
+    def inspects_more(self) -> bool:
+        """Whether one more connection may be inspected."""
+        return self._inspected < INSPECTED_PER_BOX
+
+    def _add(self, passage: Passage[Flow] | Passage[Inspected]) -> None:
+        if passage.address is not None:
+            self.names.hold(passage.address)
+        self._passages.add(passage)
+        if passage.grant.generation != self.judge.generation and not passage.still_allowed(self.judge.evaluator):
+            passage.end("the policy changed")
+
+    def relay(
+        self, caller: Caller, grant: Grant, reached: Reached, decided: Decided, *, seen: bool = False
+    ) -> Passage[Flow]:
         """A passage that has not started: whoever asked for it does that, with what was read already.
 
-        It has ended already when the policy changed since leave was given, and its client was waited for meanwhile.
+        It has ended already when the policy changed since leave was given, and its client was waited for meanwhile; or
+        when its requests have to be inspected by now, unless they are `seen` one by one.
         """
         passage = Passage(
             self.poller,
-            self.world.pipes,
-            (caller.sock, reached.sock),
+            lambda on_end: Flow(self.poller, self.world.pipes, caller.sock, reached.sock, on_end),
             grant,
             decided,
             self._passage_ended,
             direct=reached.direct,
             address=caller.address,
         )
-        if passage.address is not None:
-            self.names.hold(passage.address)
-        self._passages.add(passage)
-        if grant.generation != self.judge.generation and not passage.still_allowed(self.judge.evaluator):
-            passage.end("the policy changed")
+        self._add(passage)
+        if not seen and self.desk.must_see(grant):
+            passage.end(_UNSEEN)
         return passage
 
     def relay_inside(self, caller: Caller, inside: socket.socket, port: int) -> None:
@@ -247,21 +289,25 @@ class Box:
         self._audit.decision(decided)
         self.relay(caller, grant, Reached(inside, True), decided).flow.start()
 
-    def _passage_ended(self, passage: Passage) -> None:
+    def _passage_ended(self, passage: Passage[Flow] | Passage[Inspected]) -> None:
         if passage not in self._passages:
             return
         self._passages.discard(passage)
         if passage.address is not None:
             self.names.release(passage.address)
         flow = passage.flow
-        self._sent += flow.outward.count
-        self._received += flow.inward.count
+        self._sent += flow.sent
+        self._received += flow.received
+        reason = passage.reason
+        if isinstance(flow, Inspected):
+            self._inspected -= 1
+            reason = reason or flow.reason
         self._audit.end(
             passage.decided,
-            sent_bytes=flow.outward.count,
-            received_bytes=flow.inward.count,
+            sent_bytes=flow.sent,
+            received_bytes=flow.received,
             duration_ms=int((self.poller.loop.time() - passage.started) * 1000),
-            reason=passage.reason,
+            reason=reason,
         )
         self._one_less()
 
@@ -286,13 +332,21 @@ class Box:
         self.entrances.reconcile()
         return len(stale)
 
+    def set_inspection(self, inspection: Inspection) -> int:
+        """How many connections it ended: those that nobody looks into and that now have to be looked into."""
+        self.desk.inspection = inspection.after(self.desk.inspection)
+        unseen = (passage for passage in self._passages if isinstance(passage.flow, Flow))
+        stale = [passage for passage in unseen if self.desk.must_see(passage.grant)]
+        for passage in stale:
+            passage.end(_UNSEEN)
+        return len(stale)
+
     def sweep(self) -> None:
         """End what has been idle for too long."""
         now = self.poller.loop.time()
         for passage in list(self._passages):
             flow = passage.flow
-            half = flow.outward.finished or flow.inward.finished
-            if now - flow.active > (FLOW_HALF_CLOSED_S if half else FLOW_IDLE_S):
+            if now - flow.active > (FLOW_HALF_CLOSED_S if flow.half_closed else FLOW_IDLE_S):
                 passage.end("idle")
 
     def stats(self) -> BoxStats:
@@ -302,10 +356,10 @@ class Box:
             sealed=self.entrances.is_sealed,
             flows=len(flows),
             connections=self._connections,
-            denied=self._refused,
+            denied=self._refused + self.desk.refused,
             queries=self._asked,
-            bytes_out=self._sent + sum(flow.outward.count for flow in flows),
-            bytes_in=self._received + sum(flow.inward.count for flow in flows),
+            bytes_out=self._sent + sum(flow.sent for flow in flows),
+            bytes_in=self._received + sum(flow.received for flow in flows),
         )
 
     def close(self) -> None:
@@ -322,3 +376,15 @@ class Box:
         self._audit.close()
         self._denials.close()
         self.world.boxes -= 1
+
+
+def _decided(grant: Grant, protocol: str) -> Decided:
+    verdict = grant.verdict
+    return Decided(
+        protocol=protocol,
+        host=grant.host.text,
+        port=grant.port,
+        decision=Decision.OBSERVE if verdict.observed else Decision.ALLOW,
+        rule=str(verdict.rule) if verdict.rule else "",
+        reason=verdict.reason,
+    )

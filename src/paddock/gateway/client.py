@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import socket
 import struct
@@ -14,14 +15,15 @@ from typing import TYPE_CHECKING, Final
 from paddock import codec, fs, proc
 from paddock.errors import PaddockError, Unavailable, from_wire
 from paddock.gateway import control
-from paddock.gateway.control import BoxNet, Hello, HostFacts, Json, PendingAsk, Stats
+from paddock.gateway.control import BoxNet, BoxUsage, Hello, HostFacts, Json, PendingAsk, Stats
 from paddock.limits import GATEWAY_REPLY_S, GATEWAY_START_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from paddock.policy import Policy
 
+log = logging.getLogger(__name__)
 DIED: Final = "gateway-died"  # the code of the error when it ended before it answered: start another and add the boxes
 _KIND: Final = socket.SOCK_SEQPACKET
 _CREDENTIALS = struct.Struct("3i")
@@ -38,6 +40,7 @@ class Gateway:
         self._count = 0
         self._ended = asyncio.Event()
         self.pid = peer_pid(sock)
+        self.on_usage: Callable[[BoxUsage], None] | None = None
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(sock.fileno(), self._receive)
 
@@ -82,15 +85,18 @@ class Gateway:
         audit: tuple[int, int],
         denials: int,
         authority: bytes,
+        secrets: bytes = b"",
         listeners: Sequence[int] = (),
     ) -> None:
         """Serve a box, or serve it anew by another door. `authority` is PEM: key, then certificate; may be empty.
 
+        `secrets` is the box's document for inspection (docs/gateway.md), with values in it; empty for a box without.
+
         `listeners` are the published ones, in the order of box.publish. The audit and denials descriptors are open for
         appending. Returns when the gateway has taken the door; the box's sockets may come through it later.
         """
-        with _documents(policy=_encode(policy), authority=authority) as (rules, pem):
-            fds = [door, rules, *audit, denials, pem, *listeners]
+        with _documents(policy=_encode(policy), authority=authority, secrets=secrets) as (rules, pem, hidden):
+            fds = [door, rules, *audit, denials, pem, hidden, *listeners]
             await self._ask("box", {"box": codec.to_wire(box)}, fds=fds)
 
     async def set_policy(self, box: str, policy: Policy) -> int:
@@ -99,6 +105,19 @@ class Gateway:
             reply = await self._ask("policy", {"id": box}, fds=fds)
         closed = reply.get("closed")
         return closed if isinstance(closed, int) else 0
+
+    async def set_secrets(self, box: str, document: bytes) -> int:
+        """Another document for inspection, from the next request on. Returns how many connections it ended: those that
+        passed unseen and now have to be inspected."""
+        with _documents(secrets=document) as fds:
+            reply = await self._ask("secrets", {"id": box}, fds=fds)
+        closed = reply.get("closed")
+        return closed if isinstance(closed, int) else 0
+
+    async def set_roots(self, pem: bytes) -> None:
+        """Whom the servers of inspected connections are verified by, for all boxes; without it none is reached."""
+        with _documents(roots=pem) as fds:
+            await self._ask("roots", fds=fds)
 
     async def set_attended(self, box: str, *, attended: bool) -> None:
         await self._ask("attended", {"id": box, "attended": attended})
@@ -117,6 +136,11 @@ class Gateway:
 
     async def stats(self) -> Stats:
         return codec.from_wire(Stats, await self._ask("stats"))
+
+    async def usage(self, box: str) -> BoxUsage | None:
+        """What a box spent; None for one that is not metered."""
+        reply = await self._ask("usage", {"id": box})
+        return codec.from_wire(BoxUsage, reply["usage"]) if "usage" in reply else None
 
     async def end(self) -> None:
         """The gateway ends, and with it every connection of every box."""
@@ -167,10 +191,22 @@ class Gateway:
                 self.close()
                 return
             control.close_all(message.fds)
+            if "n" not in message.body:
+                self._hear(message.body)
+                continue
             number = message.body.get("n")
             waiting = self._waiting.get(number) if isinstance(number, int) else None
             if waiting is not None and not waiting.done():
                 waiting.set_result(message.body)
+
+    def _hear(self, body: Json) -> None:
+        try:
+            usage = codec.from_wire(BoxUsage, body.get("usage"))
+        except PaddockError as error:
+            log.warning("the gateway says what nobody understands: %s", error)
+            return
+        if self.on_usage is not None:
+            self.on_usage(usage)
 
 
 async def start(directory: str, name: str, log_path: str) -> Gateway:

@@ -2,7 +2,8 @@
 
 One SEQPACKET message holds one JSON object of at most 64 KiB. A request is {"n": number, "op": word, ...} and its reply
 {"n": number, "ok": true, ...} or {"n": number, "error": {...}}. What may be large (a policy, the host's names, a
-certificate authority) travels beside it as a memfd; sockets and log files travel the same way.
+certificate authority, secrets) travels beside it as a memfd; sockets and log files travel the same way. Without being
+asked the gateway says {"usage": {...}} when a box has spent something; who misses it may ask.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from paddock.errors import UserError
 from paddock.limits import GATEWAY_DOCUMENT_BYTES
+from paddock.metering.ledger import Line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 MESSAGE_BYTES: Final = 64 * 1024
 FDS_MAX: Final = 253  # SCM_RIGHTS carries no more in one message
-BOX_FDS: Final = 6  # door, policy, audit, audit, denials, authority; then the published listeners
+BOX_FDS: Final = 7  # door, policy, audit, audit, denials, authority, secrets; then the published listeners
 _INT = struct.Struct("i")
 
 Decision = Literal["once", "no"]
@@ -79,6 +81,15 @@ class BoxStats:
     queries: int
     bytes_out: int
     bytes_in: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxUsage:
+    """What a metered box spent in its life, told after every request."""
+
+    id: str
+    lines: tuple[Line, ...] = ()
+    over: str = ""  # why nothing more is sent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,7 +109,7 @@ class Flow:
         pipes: Pipes,
         client: socket.socket,
         server: socket.socket,
-        on_end: Callable[[Flow], None],
+        on_end: Callable[[], None],
     ) -> None:
         self._poller = poller
         self._pipes = pipes
@@ -128,6 +128,18 @@ class Flow:
         state = "closed" if self.closed else "open"
         return f"<Flow {state} out {self.outward.count} in {self.inward.count}>"
 
+    @property
+    def sent(self) -> int:
+        return self.outward.count
+
+    @property
+    def received(self) -> int:
+        return self.inward.count
+
+    @property
+    def half_closed(self) -> bool:
+        return self.outward.finished or self.inward.finished
+
     def start(self, first: bytes = b"", gate: Gate | None = None, *, passed: bool = False) -> None:
         """Relay from now on. `first` was read from the client already; it goes through the gate unless it has."""
         self.outward.gate = gate
@@ -145,7 +157,7 @@ class Flow:
             self._leave()
             reset(self.client)
             reset(self.server)
-            self._on_end(self)
+            self._on_end()
 
     def close(self) -> None:
         """End both connections in order; what the kernel has taken is still delivered."""
@@ -153,7 +165,7 @@ class Flow:
             self._leave()
             self.client.close()
             self.server.close()
-            self._on_end(self)
+            self._on_end()
 
     def hand_back(self, taker: Callable[[], None]) -> None:
         """Send the server nothing more, and when it has said its last word, close it and call `taker`.
@@ -174,7 +186,7 @@ class Flow:
         assert taker is not None
         self._leave()
         self.server.close()
-        self._on_end(self)
+        self._on_end()
         taker()
 
     def _leave(self) -> None:

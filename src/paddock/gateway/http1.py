@@ -139,6 +139,11 @@ class _Parser:
         """Behind what may be the end of HTTP on this connection: nothing is parsed until that is decided."""
         return self._step == self._pause
 
+    @property
+    def due(self) -> int:
+        """Bytes that are certainly of the present body, or of its present chunk."""
+        return self._left if self._step in {self._body, self._chunk_data} else 0
+
     def take_rest(self) -> bytes:
         """The connection left HTTP: what came since, of which nothing was parsed."""
         assert self.paused

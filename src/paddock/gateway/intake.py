@@ -4,7 +4,10 @@ The original destination of a connection is an address of the box's table (a nam
 explicit proxy, names over TCP, or a port of the host's own loopback), the refusal address, or an address written as
 such. Whichever way a destination is named, the same judge decides about the same pair of host and port.
 
-What a name may carry: on 443 it must be TLS whose SNI is the name, on 80 HTTP whose Host is the name. On other ports
+Where requests have to be seen one by one (`inspection`), TLS ends here and HTTP is read, on whatever port; all else is
+refused there, a rule that bypasses included. For every other name:
+
+What it may carry: on 443 it must be TLS whose SNI is the name, on 80 HTTP whose Host is the name. On other ports
 the server may speak first, so the connection is made at once and the client's first bytes decide: TLS and HTTP are held
 to the name there too, all else passes as it is. A rule that bypasses, or is about an address or the host's own port,
 lets everything pass unseen.
@@ -50,6 +53,8 @@ _FIRST, _LAST = ipaddress.IPv4Address(SYNTHETIC_FIRST), ipaddress.IPv4Address(SY
 SEAL_CHECK: Final = (ipaddress.IPv4Address("192.0.2.1"), 9)  # where a starting box tries to get out
 _SOCKS_VERSIONS: Final = (4, 5)
 _LOCALHOST: Final = Host("localhost")
+_HTTP_1: Final = "http/1.1"
+_BYPASSED: Final = "a rule says to bypass inspection, and a secret or a request rule of this box needs it"
 _NAMELESS: Final = "the connection does not say which host it is for"
 
 
@@ -108,7 +113,12 @@ async def pass_on(box: Box, caller: Caller, host: Host, port: int) -> None:
         await box.refuse(caller, (host.text, port), protocol, leave)
         return
     opaque = leave.verdict.bypass or host.address is not None or host.text in HOST_ITSELF
-    if opaque:
+    must_see = box.desk.must_see(leave)
+    if must_see and leave.verdict.bypass:
+        await box.refuse(caller, (host.text, port), protocol, _no(_BYPASSED))
+    elif must_see and port != HTTP_PORT:
+        await _pass_inspected(box, caller, leave)
+    elif opaque and not must_see:
         await _pass_opaque(box, caller, leave, protocol)
     elif port == HTTP_PORT:
         await _pass_http(box, caller, leave, protocol)
@@ -168,6 +178,24 @@ async def _pass_sniffed(box: Box, caller: Caller, leave: Grant, protocol: str) -
     caller = caller.admitted()
     passage = box.relay(caller, leave, *reached)
     passage.flow.start(caller.first, Sniffer(box, caller, passage).gate)
+
+
+async def _pass_inspected(box: Box, caller: Caller, leave: Grant) -> None:
+    await caller.admit()
+    caller = caller.admitted() if caller.waits else caller
+    if leave.port != TLS_PORT and await caller.kind(INTAKE_FIRST_S) is Kind.HTTP:
+        await web.Session(box, caller, leave).run()
+        return
+    found = await caller.hello(INTAKE_FIRST_S)
+    problem = tls_problem(found, leave.host, strict=True)
+    if problem is None and isinstance(found, Hello) and found.alpn and _HTTP_1 not in found.alpn:
+        problem = _no("requests to this host are inspected, which needs HTTP/1.1, and the client offers none")
+    if problem is None and not box.inspects_more:
+        problem = _no("too many connections of this box are inspected already")
+    if problem is not None:
+        await box.refuse(caller, (leave.host.text, leave.port), "tls", problem)
+        return
+    box.inspect(caller, leave)
 
 
 async def _is_tls_for(box: Box, caller: Caller, leave: Grant) -> bool:
@@ -302,3 +330,7 @@ async def tunnel(box: Box, caller: Caller, host: Host, port: int) -> None:
             return
         host = known
     await pass_on(box, caller, host, port)
+
+
+def _no(reason: str) -> Verdict:
+    return Verdict(False, None, reason, final=True)

@@ -1,11 +1,9 @@
-"""An allowed connection on its way: the flow, what was decided about it, and its record at the end."""
+"""An allowed connection on its way: what carries it, what was decided about it, and its record at the end."""
 
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING
-
-from paddock.gateway.flow import Flow
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import socket
@@ -13,25 +11,47 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Address
 
     from paddock.gateway.judging import Grant
-    from paddock.gateway.pipes import Pipes
     from paddock.gateway.poller import Poller
     from paddock.gateway.records import Decided
     from paddock.policy import Evaluator
 
 
-class Passage:
-    """`address` is the box's own name for the host; `on_end` is called once."""
+class Carrier(Protocol):
+    """Whatever holds a connection's two ends: a flow, or an inspected conversation, which may have no server yet."""
+
+    @property
+    def client(self) -> socket.socket: ...
+    @property
+    def server(self) -> socket.socket | None: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def active(self) -> float: ...
+    @property
+    def sent(self) -> int: ...
+    @property
+    def received(self) -> int: ...
+    @property
+    def half_closed(self) -> bool: ...
+    def abort(self) -> None: ...
+
+
+F = TypeVar("F", bound=Carrier)
+
+
+class Passage(Generic[F]):
+    """`carry` makes what carries it, which calls back when it has ended. `address` is the box's own name for the host;
+    `on_end` is called once."""
 
     __slots__ = ("_on_end", "address", "decided", "direct", "flow", "grant", "reason", "started")
 
     def __init__(
         self,
         poller: Poller,
-        pipes: Pipes,
-        sockets: tuple[socket.socket, socket.socket],
+        carry: Callable[[Callable[[], None]], F],
         grant: Grant,
         decided: Decided,
-        on_end: Callable[[Passage], None],
+        on_end: Callable[[Passage[F]], None],
         *,
         direct: bool = True,
         address: IPv4Address | None = None,
@@ -43,7 +63,7 @@ class Passage:
         self.started = poller.now
         self.reason = ""
         self._on_end = on_end
-        self.flow = Flow(poller, pipes, *sockets, self._ended)
+        self.flow = carry(self._ended)
 
     def __repr__(self) -> str:
         return f"<Passage {self.grant.host.with_port(self.grant.port)} {self.flow!r}>"
@@ -54,9 +74,10 @@ class Passage:
             return True
         host, port = self.grant.host, self.grant.port
         verdict = evaluator.decide(host, port)
-        if verdict.allowed and self.direct and host.address is None:
+        server = self.flow.server
+        if verdict.allowed and self.direct and host.address is None and server is not None:
             try:
-                peer = ipaddress.ip_address(self.flow.server.getpeername()[0])
+                peer = ipaddress.ip_address(server.getpeername()[0])
             except (OSError, ValueError):
                 return False  # it is gone already
             verdict = evaluator.decide_address(host, port, peer)
@@ -68,5 +89,5 @@ class Passage:
         self.reason = reason
         self.flow.abort()
 
-    def _ended(self, _flow: Flow) -> None:
+    def _ended(self) -> None:
         self._on_end(self)

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 _HEADER_BYTES = 64
 _NUMBER_MAX = 1 << 62
 _TRIES = 3  # a writer that turns faster than we read; the rest comes with the next poll
-_CHARS = {"time": 32, "box": 64, "protocol": 16, "host": 256, "rule": 320, "reason": 320}  # the line stays below 4 KiB
+_CHARS = {"time": 32, "box": 64, "protocol": 16, "host": 256, "rule": 320, "reason": 320}
+_CHARS |= {"method": 32, "path": 320, "secrets": 128}  # the line stays below 4 KiB
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
@@ -42,6 +43,7 @@ def plain(text: str, limit: int) -> str:
 class Event(enum.Enum):
     DECISION = "decision"
     END = "end"  # of a connection that was allowed
+    REQUEST = "request"  # on an inspected connection: sent on, or refused
     POLICY = "policy"  # another policy is in force; `count` connections were closed by it
     LOST = "lost"  # `count` records found no room on the disk
 
@@ -80,6 +82,10 @@ class Record:
     received_bytes: int = 0
     duration_ms: int = 0
     count: int = 0
+    method: str = ""
+    path: str = ""  # without the query
+    status: int = 0  # of the answer; 0 when there was none
+    secrets: str = ""  # the names of those that were put in, with commas between
 
     def to_line(self) -> bytes:
         """One line of ASCII, whatever the fields hold: controls are escaped and long text is cut."""
@@ -130,7 +136,7 @@ def parse_line(line: bytes) -> Record | None:
     except (ValueError, RecursionError, UserError):
         return None
     texts = ((getattr(record, name), most) for name, most in _CHARS.items())
-    numbers = (record.port, record.sent_bytes, record.received_bytes, record.duration_ms, record.count)
+    numbers = (record.port, record.sent_bytes, record.received_bytes, record.duration_ms, record.count, record.status)
     fits = all(len(text) <= most for text, most in texts) and all(0 <= number <= _NUMBER_MAX for number in numbers)
     return record if fits else None
 
@@ -139,9 +145,10 @@ def aggregate(records: Iterable[Record]) -> tuple[Summary, ...]:
     """Decisions counted and bytes added up per destination and outcome, the latest first."""
     found: dict[tuple[str, ...], Summary] = {}
     for record in records:
-        if record.event not in {Event.DECISION, Event.END}:
+        refused = record.event is Event.REQUEST and record.decision is Decision.DENY
+        if record.event not in {Event.DECISION, Event.END} and not refused:
             continue
-        decided = record.event is Event.DECISION
+        decided = record.event is Event.DECISION or refused
         key = (record.box, record.protocol, record.host, str(record.port), record.decision.value, record.rule)
         so_far = found.pop(key, None) or Summary(
             box=record.box,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import ssl
+from dataclasses import dataclass
 from http import HTTPStatus
 
 from paddock import limits
@@ -19,6 +20,16 @@ _METHOD = rb"[A-Za-z]{1,24} "
 _METHOD_BYTES = 25
 ACCESS_DENIED_ALERT = bytes.fromhex("15 0301 0002 02 31")  # fatal(2), access_denied(49), for who cannot do better
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why one request is not sent on: `reason` for the records, `text` for whoever sent it."""
+
+    status: int
+    reason: str
+    text: str
+    rule: str = ""
 
 
 def http_response(text: str, *, status: int = 403, head_only: bool = False) -> bytes:

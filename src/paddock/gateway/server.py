@@ -19,15 +19,18 @@ from paddock.gateway.asking import Answer
 from paddock.gateway.audit import Audit, Denials
 from paddock.gateway.box import Box
 from paddock.gateway.certificates import Authority, Leaves
-from paddock.gateway.control import BoxNet, Hello, HostFacts, Json, Message, PendingAsk, Stats
+from paddock.gateway.control import BoxNet, BoxUsage, Hello, HostFacts, Json, Message, PendingAsk, Stats
+from paddock.gateway.inspection import Inspection
 from paddock.gateway.judging import Judge, Rules
 from paddock.gateway.poller import READ
+from paddock.gateway.purse import Purse
 from paddock.limits import BOXES_MAX, FLOW_SWEEP_S, GATEWAY_ALONE_S
 from paddock.policy import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from paddock.gateway.meter import Meter
     from paddock.gateway.world import World
 
 log = logging.getLogger(__name__)
@@ -50,11 +53,14 @@ class Server:
             "host": self._host,
             "box": self._box,
             "policy": self._policy,
+            "secrets": self._secrets,
+            "roots": self._roots,
             "attended": self._attended,
             "drop": self._drop,
             "pending": self._pending,
             "answer": self._answer,
             "stats": self._stats,
+            "usage": self._usage,
             "end": self._end,
         }
 
@@ -183,13 +189,17 @@ class Server:
             raise Unavailable("too many boxes", code="too-many")
         judge = Judge(self._judged_by(_document(fds, 1)), attended=net.attended)
         leaves = self._leaves(control.read_document(fds[5]))
+        inspection = Inspection.parse(_document(fds, 6))
         old = self._boxes.pop(net.id, None)
         if old is not None:
             old.close()
+            inspection = inspection.after(old.desk.inspection)
+        purse = self._purse(net, inspection, old.desk.meter if old is not None else None)
         listeners = [socket.socket(fileno=fds.pop()) for _ in net.publish][::-1]
-        control.close_all([fds.pop()])  # the authority
+        control.close_all([fds.pop(), fds.pop()])  # the secrets and the authority
         denials, second, first = fds.pop(), fds.pop(), fds.pop()
-        box = Box(self._world, net, judge, Audit(first, second, box=net.name), Denials(denials), leaves)
+        box = Box(self._world, net, judge, Audit(first, second, box=net.name), Denials(denials), leaves, inspection)
+        box.desk.meter = purse
         self._boxes[net.id] = box
         box.entrances.publish(listeners, net.publish)
         box.entrances.open_door(fds.pop(0))
@@ -201,6 +211,37 @@ class Server:
     def _policy(self, body: Json, fds: list[int]) -> Json:
         box = self._known(body)
         return {"closed": box.set_rules(self._judged_by(_document(fds, 0)))}
+
+    def _secrets(self, body: Json, fds: list[int]) -> Json:
+        box = self._known(body)
+        inspection = Inspection.parse(_document(fds, 0))
+        box.desk.meter = self._purse(box.net, inspection, box.desk.meter)
+        return {"closed": box.set_inspection(inspection)}
+
+    def _purse(self, net: BoxNet, inspection: Inspection, before: Meter | None) -> Purse | None:
+        """What was spent while we had the box counts, not what the daemon has heard of."""
+        spending = inspection.spending
+        if spending is None:
+            return None
+        if isinstance(before, Purse):
+            before.set_budget(spending.budget)
+            return before
+        return Purse(net.id, net.name, spending, self._tell_usage)
+
+    def _tell_usage(self, usage: BoxUsage) -> None:
+        for sock in list(self._connections.values()):
+            try:
+                control.send(sock, {"usage": codec.to_wire(usage)})
+            except OSError:
+                continue  # it does not read; the next one says all of it again
+
+    def _usage(self, body: Json, _fds: list[int]) -> Json:
+        meter = self._known(body).desk.meter
+        return {"usage": codec.to_wire(meter.usage())} if isinstance(meter, Purse) else {}
+
+    def _roots(self, _body: Json, fds: list[int]) -> Json:
+        self._world.set_roots(_document(fds, 0))
+        return {}
 
     def _judged_by(self, document: bytes) -> Rules:
         """The rules of a policy; UserError for one that cannot be."""

@@ -13,6 +13,7 @@ from paddock.policy import Host, Verdict
 if TYPE_CHECKING:
     from paddock.gateway.box import Box
     from paddock.gateway.caller import Caller
+    from paddock.gateway.flow import Flow
     from paddock.gateway.passage import Passage
 
 _LINE_END: Final = b"\r\n"
@@ -39,7 +40,7 @@ def tls_problem(found: Hello | NotTls, host: Host, *, strict: bool) -> Verdict |
 class Sniffer:
     """Decides by the client's first bytes, and is gone then."""
 
-    def __init__(self, box: Box, caller: Caller, passage: Passage) -> None:
+    def __init__(self, box: Box, caller: Caller, passage: Passage[Flow]) -> None:
         self._box = box
         self._caller = caller
         self._passage = passage

@@ -16,15 +16,18 @@ from typing import TYPE_CHECKING, Final
 
 from paddock.gateway import http1
 from paddock.gateway.caller import HTTP_PORT, Caller, ConnectCaller
+from paddock.gateway.heads import write_request
 from paddock.gateway.http1 import BadRequest, BadResponse, Body, End, Head, RequestParser, ResponseHead, ResponseParser
 from paddock.gateway.refusal import http_response
 from paddock.limits import INTAKE_FIRST_S, INTAKE_LINGER_S, INTAKE_STALL_S
 from paddock.policy import Host, Verdict
+from paddock.policy.pattern import HOST_ALIAS, LOCALHOST
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from paddock.gateway.box import Box
+    from paddock.gateway.flow import Flow
     from paddock.gateway.judging import Grant
     from paddock.gateway.passage import Passage
     from paddock.gateway.records import Decided
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 PROTOCOL: Final = "http"
 _FORBIDDEN: Final = 403
 _PIECE_BYTES: Final = 1024
+_LOCALHOST_TOO: Final = frozenset({HOST_ALIAS, "127.0.0.1", "::1"})
 
 
 class WebCaller(Caller):
@@ -66,7 +70,7 @@ class Session:
         self._parser = RequestParser()
         self._unread = b""  # came, and is parsed when what waits has gone
         self._waiting: deque[http1.Event | BadRequest] = deque()
-        self._passage: Passage | None = None
+        self._passage: Passage[Flow] | None = None
         self._current: Head | None = None  # whose body is on its way
         self._sent = 0  # requests to the present server
         self._answers: ResponseParser | None = None
@@ -92,7 +96,7 @@ class Session:
             patience = INTAKE_STALL_S
         await self._advance(server)
 
-    def adopt(self, passage: Passage) -> None:
+    def adopt(self, passage: Passage[Flow]) -> None:
         """Go on with a passage that has begun, as its gate."""
         self._passage = passage
         self._sent = 1 if passage.flow.inward.count else 0
@@ -148,7 +152,9 @@ class Session:
                 self._sent += 1
                 if event.websocket:
                     self._await_answer(event)
-                return http1.serialise(event, forward=True)
+                host, port = self._target(event)
+                swapped = self._box.desk.plain(event, host, port)
+                return write_request(event, path=swapped.path, headers=swapped.headers)
             case Body():
                 assert self._current is not None
                 return http1.chunk(event.data) if self._current.length is None else event.data
@@ -165,21 +171,21 @@ class Session:
         return self._problem(head) is None and self._target(head) == (grant.host, grant.port)
 
     def _target(self, head: Head) -> tuple[Host, int]:
-        if self._only is not None:
-            return head.host, self._only.port if head.port is None else head.port
+        only = self._only
+        if only is not None:
+            own = only.host.text == LOCALHOST and head.host.text in _LOCALHOST_TOO
+            return only.host if own else head.host, only.port if head.port is None else head.port
         return head.host, HTTP_PORT if head.port is None else head.port
 
     def _problem(self, head: Head) -> Verdict | None:
         """Why a request of this connection must not be, whatever policy says of its host."""
         only = self._only
-        if only is None:
-            return None
-        if head.form == "authority":
+        if only is not None and head.form == "authority":
             return _no("CONNECT is for the proxy at gateway.paddock:3128")
-        if self._target(head) != (only.host, only.port):
+        if only is not None and self._target(head) != (only.host, only.port):
             connected = only.host.with_port(only.port)
             return _no(f"the request is for {head.host.text} and came on a connection to {connected}")
-        return None
+        return self._box.desk.plain_problem(head, *self._target(head))
 
     # -- websockets ----------------------------------------------------------------------------------------------------
 
@@ -243,7 +249,7 @@ class Session:
             self._begin(grant, *server)
 
     def _begin(self, grant: Grant, reached: Reached, decided: Decided) -> None:
-        self._passage = self._box.relay(self._caller, grant, reached, decided)
+        self._passage = self._box.relay(self._caller, grant, reached, decided, seen=True)
         self._sent = 0
         flow = self._passage.flow
         first = self._drain()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import resource
 import socket
+import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 _LOOPBACK: Final[tuple[Address, ...]] = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1"))
 HOST_ITSELF: Final = frozenset({"localhost", "host.docker.internal"})
+_CERTIFICATE: Final = r"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----\s*"
 _FLOWS_LEAST: Final = 64
 _DESCRIPTORS_PER_BOX: Final = 8
 
@@ -44,6 +47,7 @@ class World:
         self.boxes = 0
         self.busy = 0  # boxes with connections
         self.own_addresses: frozenset[Address] = frozenset()
+        self.roots: ssl.SSLContext | None = None  # whom inspected servers are verified by; without it none is reached
         self._descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._resolver = Resolver(HostView())
         self._upstream = Upstream(self._resolver)
@@ -61,6 +65,18 @@ class World:
         self._resolver.update(HostView(nameservers=facts.nameservers, hosts=facts.hosts))
         self._upstream = upstream
         self.own_addresses = own
+
+    def set_roots(self, pem: bytes) -> None:
+        """UserError for what holds no certificate; then the old ones stay."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # which verifies, names included
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        context.set_alpn_protocols(["http/1.1"])
+        try:
+            context.load_verify_locations(cadata="".join(re.findall(_CERTIFICATE, pem.decode("latin-1"))))
+        except (ssl.SSLError, ValueError) as error:
+            raise UserError(f"the root certificates cannot be read: {error}", code="bad-roots") from error
+        self.roots = context
 
     def flows_per_box(self) -> int:
         """A box's share of the descriptors: two for each connection, and none of them another box's."""

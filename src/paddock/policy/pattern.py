@@ -66,6 +66,14 @@ class Pattern:
     def __str__(self) -> str:
         return self.text
 
+    def names(self, host: Host, port: int) -> bool:
+        """Whether it speaks of this name and port, by name; no address is spoken of so."""
+        if self.port not in {0, port} or host.address is not None or self.network is not None:
+            return False
+        if self.wildcard:
+            return not self.name or host.text.endswith(f".{self.name}")
+        return host.text == self.name
+
     def covers(self, other: Pattern) -> bool:
         """Whether every host and port that `other` speaks of is spoken of here too."""
         return self.port in {0, other.port} and self._spans(other)

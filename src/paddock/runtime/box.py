@@ -95,5 +95,7 @@ class Box:
             mode=spec.mode,
             branch=spec.branch,
             masks=spec.masks,
+            secrets=spec.secrets,
+            budget=spec.budget,
             untold=untold.count(self.untold.peek()),
         )

@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING
 
 from paddock import agents, limits
 from paddock.errors import Unavailable, UserError
-from paddock.model import BoxInfo, BoxRequest, BoxState, EngineName, Network, WorkspaceMode, check_env
+from paddock.model import BoxInfo, BoxRequest, BoxState, Budget, EngineName, Network, WorkspaceMode, check_env
 from paddock.runtime import departures, removal, workspaces
 from paddock.runtime.background import Background
+from paddock.runtime.credentials import Credentials
 from paddock.runtime.flags import merge
 from paddock.runtime.lifetimes import Departing, Lifetimes
 from paddock.runtime.normalise import normalise, require_same_shape
 from paddock.runtime.register import Register
+from paddock.runtime.usages import Usages
 from paddock.runtime.workspaces import Workspaces
+from paddock.secrets.store import opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -32,9 +35,11 @@ if TYPE_CHECKING:
     from paddock.runtime.box import Box
     from paddock.runtime.lifetimes import MakeWatch
     from paddock.runtime.network import Networks
+    from paddock.secrets.boxes import Held
+    from paddock.secrets.value import Secret
     from paddock.store import Store
 
-    MakeNetwork = Callable[[Mapping[BoxId, Box], Callable[[Box], Engine]], Networks]
+    MakeNetwork = Callable[[Mapping[BoxId, Box], Callable[[Box], Engine], Credentials, Usages], Networks]
 
 
 class Runtime:
@@ -56,7 +61,10 @@ class Runtime:
         self.boxes = self.register.boxes
         self.find = self.register.find
         self.workspaces = Workspaces(f"{paths.state}/placeholders", self.boxes)
-        self.network = make_network(self.boxes, self.engine) if make_network else None
+        self.usages = Usages(paths.usage, self.background.queue, self._overspent)
+        self.credentials = Credentials(opened(paths.secrets, os.environ), os.environ, self.usages.lines)
+        parts = self.boxes, self.engine, self.credentials, self.usages
+        self.network = make_network(*parts) if make_network else None
         self.lifetimes = Lifetimes(
             self.register,
             self.background,
@@ -86,13 +94,17 @@ class Runtime:
     def engine(self, box: Box) -> Engine:
         return self.engines[box.row.spec.engine]
 
+    def _overspent(self, box: Box, reason: str) -> None:
+        self.background.later(self.lifetimes.overspent(box, reason), f"end {box.name}")
+
     # -- create and open -----------------------------------------------------------------------------------------------
 
-    async def create(self, request: BoxRequest) -> Box:
+    async def create(self, request: BoxRequest, given: Mapping[str, Secret] | None = None) -> Box:
+        """`given` are the values of secrets that the caller's environment has."""
         async with self.lifetimes.admission, self._naming:
-            return await self._create(request)
+            return await self._create(request, given or {})
 
-    async def _create(self, request: BoxRequest) -> Box:
+    async def _create(self, request: BoxRequest, given: Mapping[str, Secret]) -> Box:
         if len(self.boxes) >= limits.BOXES_MAX:
             raise UserError(f"{limits.BOXES_MAX} boxes exist", hint="remove some with `paddock prune`", code="too-many")
         spec = self._normalised(request)
@@ -102,22 +114,36 @@ class Runtime:
             await asyncio.to_thread(workspaces.check, spec)
         if self.network is not None:
             spec = replace(spec, network=self.network.policies.take_project(spec.network, spec.workspace))
-        return await self.register.add(spec)
+        held = await asyncio.to_thread(self.credentials.hold, spec.secrets, spec.env) if spec.secrets else ()
+        box = await self.register.add(spec)
+        if held:
+            await self._lend(box, held, given)
+        return box
+
+    async def _lend(self, box: Box, held: tuple[Held, ...], given: Mapping[str, Secret]) -> None:
+        try:
+            await asyncio.to_thread(self.credentials.keep, box, held)
+        except BaseException:
+            await self.lifetimes.undo(box)
+            raise
+        self.credentials.give(box, given)
 
     def _normalised(self, request: BoxRequest) -> BoxSpec:
         return normalise(request, private=self.paths.private, home=self._home, taken=self.register.taken())
 
-    async def open(self, request: BoxRequest) -> tuple[Box, bool]:
+    async def open(self, request: BoxRequest, given: Mapping[str, Secret] | None = None) -> tuple[Box, bool]:
         """The box of this agent and directory, made when there is none; says whether it is new."""
         async with self._naming:
             existing = self.register.same(request)
             if existing is None:
-                return await self._create(request), True
+                return await self._create(request, given or {}), True
         require_same_shape(existing.row.spec, request, self._normalised(replace(request, name="")))
         if request.env:
             await self.set_env(existing.name, request.env, ())
         if request.network != Network():
             await self.set_network(existing, lambda network: merge(network, request.network))
+        await self.set_budget(existing, request.budget)
+        await self.give(existing, given or {})
         return existing, False
 
     # -- change --------------------------------------------------------------------------------------------------------
@@ -137,6 +163,34 @@ class Runtime:
                 await self.register.change(box, replace(box.row.spec, network=network))
         if self.network is not None:
             await self.network.push(box)
+
+    async def set_budget(self, box: Box, budget: Budget) -> None:
+        """Change what was said of it; in force, and on disk, when this returns. What was spent stays spent."""
+        async with box.lock:
+            wanted = budget.over(box.row.spec.budget)
+            if wanted == box.row.spec.budget:
+                return
+            await self.register.change(box, replace(box.row.spec, budget=wanted))
+            self.usages.begins(box)
+        self.credentials.changes += 1
+        if self.network is not None:
+            await self.network.push_secrets([box])
+
+    async def give(self, box: Box, given: Mapping[str, Secret]) -> None:
+        """The values that the caller's environment has now; in force when this returns."""
+        if given:
+            self.credentials.give(box, given)
+            if self.network is not None:
+                await self.network.push_secrets([box])
+
+    async def secrets_changed(self, names: Collection[str]) -> int:
+        """Secrets were set or removed: running boxes use what is there now. Returns how many have one of them."""
+        self.credentials.changes += 1
+        uses = [box for box in self.boxes.values() if any(use.name in names for use in box.row.spec.secrets)]
+        running = [box for box in uses if box.handle is not None]
+        if self.network is not None:
+            await self.network.push_secrets(running)
+        return len(running)
 
     # -- stop and remove -----------------------------------------------------------------------------------------------
 
@@ -184,4 +238,5 @@ class Runtime:
         return agent.interactive if os.access(f"/bin/{agent.interactive[0]}", os.X_OK) else agent.fallback
 
     def environment(self, box: Box) -> dict[str, str]:
-        return {**self.engine(box).environment(box.placement), **box.row.spec.env}
+        lent = self.credentials.environment(box)
+        return {**self.engine(box).environment(box.placement), **box.row.spec.env, **lent}

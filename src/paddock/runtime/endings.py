@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from paddock.engines.base import Engine
     from paddock.runtime.box import Box
 
-KILLED, TIMED_OUT = 137, 124
+KILLED, TIMED_OUT, OVERSPENT = 137, 124, 78
 _LOST = 125
 _KEPT = 1024
 _SETTLE_S = 2.0  # a box that is ending has ended by then

@@ -12,17 +12,21 @@ from paddock.store import JobRow, now
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Mapping
 
     from paddock.frames import Message
     from paddock.model import BoxRequest, ExecSpec
     from paddock.runtime.box import Box
     from paddock.runtime.core import Runtime
+    from paddock.secrets.value import Secret
 
 
-async def run(runtime: Runtime, request: BoxRequest, spec: ExecSpec) -> tuple[Box, str, socket.socket]:
+async def run(
+    runtime: Runtime, request: BoxRequest, spec: ExecSpec, given: Mapping[str, Secret] | None = None
+) -> tuple[Box, str, socket.socket]:
     """An ephemeral box around one command."""
     commands.check_user(spec.user)
-    box = await runtime.create(replace(request, ephemeral=True))
+    box = await runtime.create(replace(request, ephemeral=True), given)
     job = commands.new_job_id()
     try:
         spec = replace(spec, main=True, timeout_s=spec.timeout_s or box.row.spec.limits.wall_s)

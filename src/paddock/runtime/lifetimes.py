@@ -16,7 +16,7 @@ from paddock.model import BoxId, BoxState, WorkspaceMode
 from paddock.runtime import bases, channels, commands
 from paddock.runtime.box import Ending
 from paddock.runtime.covers import Covers
-from paddock.runtime.endings import KILLED, TIMED_OUT, Endings
+from paddock.runtime.endings import KILLED, OVERSPENT, TIMED_OUT, Endings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _RETRY_S = 5.0
+_LAST_WORDS_S = 1.0  # of a box that has spent its budget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,6 +241,16 @@ class Lifetimes:
             log.warning("ending %s: %s", box.name, reason)
             box.verdict = Ending(reason=reason, exit_code=TIMED_OUT if reason.startswith("wall") else KILLED)
             box.handle.kill()
+
+    async def overspent(self, box: Box, reason: str) -> None:
+        """Its requests are refused; what runs in it may read why, and then it ends."""
+        handle, budget = box.handle, box.row.spec.budget
+        await asyncio.sleep(_LAST_WORDS_S)
+        is_same = box.handle is handle and box.row.spec.budget == budget  # somebody may have given it more
+        if handle is not None and is_same and box.verdict is None:
+            log.warning("ending %s: %s", box.name, reason)
+            box.verdict = Ending(reason=reason, exit_code=OVERSPENT)
+            handle.kill()
 
     async def end_homeless(self) -> None:
         """Our state was deleted: end the boxes whose files went with it, since nobody can find them again."""

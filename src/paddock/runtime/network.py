@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 from paddock import limits
 from paddock.errors import PaddockError, Unavailable, UserError
 from paddock.fs import notify
-from paddock.gateway import audit, client
+from paddock.gateway import audit, client, trust
 from paddock.gateway.control import BoxNet
+from paddock.model import BoxId
 from paddock.runtime import hostfacts
 from paddock.runtime.attendance import Attendance
 from paddock.runtime.netlogs import NetLogs
@@ -30,22 +31,25 @@ from paddock.runtime.spares import AUTHORITY, DENIALS, Spares
 from paddock.runtime.supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from paddock.engines.base import Engine, Handle, Placement
     from paddock.gateway.client import Gateway
-    from paddock.gateway.control import Hello, HostFacts
-    from paddock.model import BoxId, Publish
+    from paddock.gateway.control import BoxUsage, Hello, HostFacts
+    from paddock.model import Publish
     from paddock.paths import Paths
     from paddock.policy import Policy
     from paddock.runtime.box import Box
+    from paddock.runtime.credentials import Credentials
     from paddock.runtime.policies import Policies
+    from paddock.runtime.usages import Usages
 
 log = logging.getLogger(__name__)
 _BACKLOG = 128
 _AT_ONCE = 16  # boxes sealed again side by side
 _DROP_S = 1.0
 _PRUNE_EVERY = 16  # removals
+_CLOSED = ("none", "deny", "rules")  # words of a network that nobody is asked about
 _FACTS_EVERY_S = 5.0  # the host's addresses have no file to watch
 
 
@@ -56,15 +60,20 @@ class Networks:
         self,
         paths: Paths,
         policies: Policies,
+        environ: Mapping[str, str],
         boxes: Mapping[BoxId, Box],
         engine_of: Callable[[Box], Engine],
-        environ: Mapping[str, str],
+        credentials: Credentials,
+        usages: Usages,
     ) -> None:
         self.policies = policies
         self.logs = NetLogs(paths.network)
         self._boxes = boxes
         self._engine_of = engine_of
         self._environ = environ
+        self._credentials = credentials
+        self._usages = usages
+        self._rooted: Gateway | None = None  # which gateway knows whom to trust; only inspection asks for it
         self._facts: HostFacts | None = None
         self.supervisor = Supervisor(paths.run, paths.gateway_log, self._bring_in)
         self.recovered = asyncio.Event()  # the boxes of an earlier daemon are known
@@ -109,6 +118,8 @@ class Networks:
         return await self._start(box, await self.supervisor.ready(), listening)
 
     async def _start(self, box: Box, gateway: Gateway, listening: Callable[[], None] | None) -> Handle:
+        if self._credentials.concern(box):
+            self._usages.begins(box)
         self._spares.take(net_directory(box), self.logs.paths(box.row.id))
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours, theirs:
@@ -121,6 +132,8 @@ class Networks:
                     group.create_task(self._add(box, gateway, theirs.fileno()))
                 self._added[box.row.id] = gateway
                 await self._catch_up(box, gateway)
+                while self._credentials.is_behind(box):  # who changed a secret meanwhile told only boxes that ran
+                    await self._lend(box, gateway)
                 well = True
             except BaseExceptionGroup as failures:
                 raise failures.exceptions[0] from None
@@ -129,6 +142,8 @@ class Networks:
                     self._added.pop(box.row.id, None)
                     await _undo(self._engine_of(box), placement, making)
                     await _drop(gateway, box.row.id)
+        if self.policies.word(*of_box(box)) in _CLOSED:
+            box.notes += self._credentials.notes(box, self.policies.evaluator(*of_box(box)))
         return making.result()
 
     async def _catch_up(self, box: Box, gateway: Gateway) -> None:
@@ -140,6 +155,25 @@ class Networks:
                 log.warning("the network of %s stays closed: %s", box.name, error)
                 await _drop(gateway, box.row.id)
                 return
+
+    async def _lend(self, box: Box, gateway: Gateway) -> None:
+        """Tell a gateway that has a box what its secrets are now. A box of which that fails loses its network: it could
+        go on with a value that was taken back."""
+        async with self._credentials.telling(box):
+            try:
+                document = await self._credentials.document(box)
+                await self._root(gateway)
+                await gateway.set_secrets(box.row.id, document)
+            except (OSError, PaddockError) as error:
+                log.warning("the network of %s stays closed: %s", box.name, error)
+                await _drop(gateway, box.row.id)
+
+    async def _root(self, gateway: Gateway) -> None:
+        """Servers of inspected connections are verified by the host's own roots; without them none is reached."""
+        path = trust.host_bundle_path()
+        if self._rooted is not gateway and path is not None:
+            await gateway.set_roots(await asyncio.to_thread(_content, path))
+            self._rooted = gateway
 
     async def _give(self, box: Box, gateway: Gateway, policy: Policy) -> int:
         self._given.pop(box.row.id, None)
@@ -157,6 +191,14 @@ class Networks:
         return replace(box.placement, localhost_ports=ports[: limits.LOCALHOST_PORTS_MAX])
 
     async def _add(self, box: Box, gateway: Gateway, door: int) -> None:
+        if not self._credentials.concern(box):
+            await self._enter(box, gateway, door, b"")
+            return
+        await self._root(gateway)
+        async with self._credentials.telling(box):
+            await self._enter(box, gateway, door, await self._credentials.document(box))
+
+    async def _enter(self, box: Box, gateway: Gateway, door: int, secrets: bytes) -> None:
         with contextlib.ExitStack() as stack:
             halves = stack.enter_context(self.logs.opened(box.row.id))
             denials = audit.open_log(denials_path(box), 0o644)
@@ -175,6 +217,7 @@ class Networks:
                 audit=halves,
                 denials=denials,
                 authority=_authority(box),
+                secrets=secrets,
                 listeners=[listener.fileno() for listener in listeners],
             )
             self._given[box.row.id] = policy
@@ -192,15 +235,19 @@ class Networks:
     def forget(self, box_id: str) -> None:
         """A box is removed."""
         self.logs.forget(box_id)
+        self._credentials.forget(box_id)
+        self._usages.forget(box_id)
         self._removed += 1
         if self._removed % _PRUNE_EVERY == 0:
             self.logs.prune(self._boxes.keys())
+            self._usages.prune(self._boxes.keys())
 
     # -- a new gateway -------------------------------------------------------------------------------------------------
 
     async def _bring_in(self, gateway: Gateway, hello: Hello) -> None:
         """Give a gateway everything: what it already has from an earlier daemon it keeps, with today's policy."""
         await self.recovered.wait()
+        gateway.on_usage = self._heard
         self._facts = hostfacts.read(self._environ)
         self.policies.set_own_addresses(self._facts.addresses)
         await gateway.set_host(self._facts)
@@ -213,6 +260,16 @@ class Networks:
             await asyncio.gather(*(self._take(box, gateway, hello, limit) for box in fresh))
         while late := [box for box in self._running().values() if self._is_behind(box, gateway)]:
             await asyncio.gather(*(self._catch_up(box, gateway) for box in late))
+
+    def _heard(self, usage: BoxUsage) -> None:
+        box = self._boxes.get(BoxId(usage.id))
+        if box is not None:
+            self._usages.heard(box, usage)
+
+    async def _ask_usage(self, box: Box, gateway: Gateway) -> None:
+        """What it spent while no daemon listened."""
+        if usage := await gateway.usage(box.row.id):
+            self._usages.heard(box, usage)
 
     def _is_behind(self, box: Box, gateway: Gateway) -> bool:
         if self._added.get(box.row.id) is not gateway or box.row.id not in self._given:
@@ -227,6 +284,9 @@ class Networks:
             try:
                 if box.row.id in hello.boxes:
                     await self._give(box, gateway, self.policies.of(*of_box(box)))
+                    if self._credentials.concern(box):
+                        await self._ask_usage(box, gateway)
+                        await self._lend(box, gateway)
                     self._added[box.row.id] = gateway
                 else:
                     await self.seal_again(box, gateway)
@@ -261,6 +321,13 @@ class Networks:
                 await self.push(box)
             except PaddockError as error:
                 log.warning("the policy of %s was not changed: %s", box.name, error)
+
+    async def push_secrets(self, boxes: Iterable[Box]) -> None:
+        """Put other secrets in force for boxes that run."""
+        for box in boxes:
+            gateway = self.supervisor.gateway
+            if box.handle is not None and gateway is not None:
+                await self._lend(box, gateway)
 
     def look(self) -> None:
         """Take in what was just written to the policy files; running boxes get it in a moment."""
@@ -308,6 +375,11 @@ def net_directory(box: Box) -> str:
 
 def denials_path(box: Box) -> str:
     return f"{net_directory(box)}/{DENIALS}"
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def _authority(box: Box) -> bytes:

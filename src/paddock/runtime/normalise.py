@@ -48,13 +48,15 @@ def normalise(request: BoxRequest, *, private: tuple[str, ...], home: str, taken
         branch=request.branch,
         masks=_each(guarded.check_mask, workspace, request.masks),
         writable=_each(guarded.check_writable, workspace, request.writable),
+        secrets=request.secrets,
+        budget=request.budget,
     )
 
 
 def require_same_shape(spec: BoxSpec, request: BoxRequest, wanted: BoxSpec) -> None:
     """What was asked for, where anything was, must be what the box has; `wanted` is what the request would become."""
     plain = BoxRequest(workspace=request.workspace)
-    for key in ("engine", "mounts", "limits", "mode", "branch", "masks", "writable"):
+    for key in ("engine", "mounts", "limits", "mode", "branch", "masks", "writable", "secrets"):
         if getattr(request, key) != getattr(plain, key) and getattr(wanted, key) != getattr(spec, key):
             raise _different(spec, key)
     if request.network.publish and wanted.network.publish != spec.network.publish:

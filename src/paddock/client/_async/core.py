@@ -92,8 +92,9 @@ class AsyncPaddock:
         command = await self.start_run(request, spec)
         return await command.finish(stdin)
 
-    async def start_run(self, request: BoxRequest, spec: ExecSpec) -> AsyncCommand:
-        return await self.command("run", request=request, exec=spec)
+    async def start_run(self, request: BoxRequest, spec: ExecSpec, given: dict[str, str] | None = None) -> AsyncCommand:
+        """`given` are values of secrets that come from the caller's environment, by name."""
+        return await self.command("run", request=request, exec=spec, given=given or {})
 
     async def create(
         self,
@@ -115,9 +116,9 @@ class AsyncPaddock:
             request = replace(request, mode=view.mode, branch=view.branch, masks=view.masks, writable=view.writable)
         return self.box(await self.call("create", request=request))
 
-    async def open(self, request: BoxRequest) -> tuple[AsyncBox, bool]:
+    async def open(self, request: BoxRequest, given: dict[str, str] | None = None) -> tuple[AsyncBox, bool]:
         """The box of an agent and a directory, made when there is none; says whether it is new."""
-        answer = expect_object(await self.call("open", request=request))
+        answer = expect_object(await self.call("open", request=request, given=given or {}))
         return self.box(answer.get("box")), answer.get("new") is True
 
     async def get(self, name: str) -> AsyncBox:

@@ -92,8 +92,11 @@ class Paddock:
         command = self.start_run(request, spec)
         return command.finish(stdin)
 
-    def start_run(self, request: BoxRequest, spec: ExecSpec) -> Command:
-        return self.command("run", request=request, exec=spec)
+    def start_run(
+        self, request: BoxRequest, spec: ExecSpec, given: dict[str, str] | None = None
+    ) -> Command:
+        """`given` are values of secrets that come from the caller's environment, by name."""
+        return self.command("run", request=request, exec=spec, given=given or {})
 
     def create(
         self,
@@ -115,9 +118,9 @@ class Paddock:
             request = replace(request, mode=view.mode, branch=view.branch, masks=view.masks, writable=view.writable)
         return self.box(self.call("create", request=request))
 
-    def open(self, request: BoxRequest) -> tuple[Box, bool]:
+    def open(self, request: BoxRequest, given: dict[str, str] | None = None) -> tuple[Box, bool]:
         """The box of an agent and a directory, made when there is none; says whether it is new."""
-        answer = expect_object(self.call("open", request=request))
+        answer = expect_object(self.call("open", request=request, given=given or {}))
         return self.box(answer.get("box")), answer.get("new") is True
 
     def get(self, name: str) -> Box:

@@ -1,0 +1,70 @@
+"""The daemon's verbs about secrets and what was spent; api.py has the others. No answer has a value in it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from paddock import codec
+from paddock.daemon.answer import Answer
+from paddock.model import Budget
+from paddock.runtime.credentials import values_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from paddock.runtime import Runtime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Give:
+    box: str
+    given: dict[str, str] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    box: str  # empty: all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetBudget:
+    box: str
+    budget: Budget
+
+
+async def changed(runtime: Runtime, args: Changed) -> Answer:
+    return Answer(result={"boxes": await runtime.secrets_changed(args.names)})
+
+
+async def give(runtime: Runtime, args: Give) -> Answer:
+    await runtime.give(runtime.find(args.box), values_of(args.given))
+    return Answer()
+
+
+async def budget(runtime: Runtime, args: SetBudget) -> Answer:
+    await runtime.set_budget(runtime.find(args.box), args.budget)
+    return Answer()
+
+
+async def usage(runtime: Runtime, args: Usage) -> Answer:
+    """Of a box, or of one that is gone by the name it had."""
+    reports = await asyncio.to_thread(runtime.usages.all)
+    if args.box:
+        reports = [report for report in reports if args.box in (report.name, report.box)]
+        reports = reports or [runtime.usages.of(runtime.find(args.box))]
+    return Answer(items=tuple(map(codec.to_wire, reports)))
+
+
+VERBS: dict[str, tuple[type, Callable[[Runtime, Any], Awaitable[Answer]]]] = {
+    "secrets_changed": (Changed, changed),
+    "secrets_give": (Give, give),
+    "budget": (SetBudget, budget),
+    "usage": (Usage, usage),
+}

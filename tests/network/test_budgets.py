@@ -1,0 +1,75 @@
+"""What a box spends on models is read from the wire, and a budget ends it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from paddock import codec
+from paddock.metering.ledger import Report
+from paddock.model import Budget
+from tests.support.installation import until
+
+if TYPE_CHECKING:
+    from tests.support.internet import Online
+
+pytestmark = pytest.mark.box
+
+ALLOW = ("--allow-host", "api.anthropic.com")
+ASK = "curl -sS -m 20 -w '%{http_code}\\n' -o answer -X POST -d '{}' https://api.anthropic.com/v1/messages"
+
+
+def usage(online: Online, *words: str) -> list[Report]:
+    done = online.cli("usage", "--json", *words)
+    assert done.returncode == 0, done.stderr
+    return [codec.from_wire(Report, row) for row in json.loads(done.stdout)]
+
+
+def test_a_budget_refuses_the_request_after_it_is_spent_and_ends_the_run(online: Online) -> None:
+    script = f"{ASK}; {ASK}; {ASK}; cat answer; exec sleep 60"
+    free = online.cli("run", *ALLOW, "--", "sh", "-c", f"{ASK}; {ASK}; {ASK}")
+    assert free.stdout == b"200\n200\n200\n", free.stderr
+    done = online.cli("run", "--max-cost", "0.01", "--name", "poor", *ALLOW, "--", "sh", "-c", script)
+    assert done.stdout.splitlines()[:3] == [b"200", b"200", b"402"], done.stderr
+    assert b"the budget of $0.0100 is spent ($0.0120)" in done.stdout
+    assert done.returncode == 78
+    assert b"the budget of $0.0100 is spent" in done.stderr
+    (report,) = usage(online, "poor")
+    (line,) = report.lines
+    assert (line.model, line.requests, line.input, line.output) == ("claude-haiku-4-5", 2, 2000, 2000)
+    assert line.picodollars == 12 * 10**9
+    shown = online.cli("usage")
+    assert b"claude-haiku-4-5" in shown.stdout
+    again = online.cli("exec", "poor", "sh", "-c", ASK)
+    assert again.stdout == b"402\n", "what was spent is known after the box was started anew"
+    more = online.cli("run", "--max-cost", "1", "--name", "poor", "--", "sh", "-c", f"{ASK}; sleep 1.5")
+    assert (more.returncode, more.stdout) == (0, b"200\n"), more.stderr  # it does not end for what was spent before
+    assert usage(online, "poor")[0].budget == Budget(picodollars=10**12)
+
+
+def test_what_was_spent_outlives_daemon_and_gateway(online: Online) -> None:
+    assert online.cli("create", "--max-requests", "3", *ALLOW, "counted").returncode == 0
+    assert online.cli("exec", "counted", "sh", "-c", ASK).stdout == b"200\n"
+    online.kill_daemon()
+    assert online.cli("daemon", "start").returncode == 0
+    until(lambda: online.status()["gateway_pid"], "the gateway is found again")
+    gateway = online.status()["gateway_pid"]
+    assert isinstance(gateway, int)
+    os.kill(gateway, signal.SIGKILL)
+    until(lambda: online.status()["gateway_pid"] not in {gateway, None}, "another gateway serves")
+    assert online.cli("exec", "counted", "sh", "-c", ASK).stdout == b"200\n"
+    until(lambda: usage(online, "counted")[0].lines[0].requests == 2, "both are told")
+    assert online.cli("stop", "counted").returncode == 0
+    done = online.cli("exec", "counted", "sh", "-c", f"{ASK}; {ASK}")
+    assert done.stdout == b"200\n402\n"
+
+
+def test_a_key_of_a_models_service_is_counted_without_a_budget(online: Online) -> None:
+    key = {"ANTHROPIC_API_KEY": "sk-ant-api03-live-5f0c2a7741d94e6b9f"}
+    online.cli("run", "--secret", "anthropic", "--name", "rich", *ALLOW, "--", "sh", "-c", ASK, env=key)
+    until(lambda: usage(online, "rich")[0].lines, "it is told")
+    assert usage(online, "rich")[0].over == ""
