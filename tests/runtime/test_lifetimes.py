@@ -17,6 +17,7 @@ from tests.support.serving import request, running, within
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from paddock.engines.base import Placement
     from paddock.runtime import Runtime
     from paddock.runtime.box import Box
 
@@ -59,13 +60,17 @@ def test_a_workspace_that_cannot_be_tidied_keeps_nothing_else_of_a_box(
 ) -> None:
     cleaned = []
 
+    def clean(placement: Placement) -> str:
+        cleaned.append(placement.id)
+        return "why"
+
     async def fail(box: Box) -> None:
         raise FileNotFoundError(2, "another one took it away", box.name)
 
     async def act(runtime: Runtime) -> None:
         box = await runtime.create(request(workspace, name="mine"))
         monkeypatch.setattr(runtime.workspaces, "left", fail)
-        monkeypatch.setattr(runtime.engine(box), "clean", lambda placement: cleaned.append(placement.id) or "why")
+        monkeypatch.setattr(runtime.engine(box), "clean", clean)
         assert await runtime.lifetimes.clean(box) == "why"
         assert cleaned == [box.row.id]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from paddock import codec, limits
-from paddock.engines.process import hostsockets, kernel_limits, nft, protections, system_mounts, user_mounts
+from paddock.engines.process import hostsockets, kernel_limits, nft, protections, spelling, system_mounts, user_mounts
 from paddock.engines.process.operations import HOME, MountOp, encoded
 from paddock.model import WorkspaceMode
 
@@ -66,6 +66,14 @@ def make(spec: BoxSpec, ground: Ground) -> Plan:
     private = spec.mode is not WorkspaceMode.LIVE
     live = [mount for mount in shown if not (private and mount.target == spec.workspace)]  # what the host has too
     sockets = hostsockets.Bound(ours=f"{os.path.dirname(ground.storage)}/")
+    users = (
+        *user_mounts.mounts(spec, shown, ground),
+        *protections.hidden(spec, live, ground),
+        *protections.protected(live, sockets, {mount.target for mount in ground.view}),
+        *user_mounts.masked(spec),
+        *protections.under_other_names(spec, live, ground.view),
+    )
+    spelling.require_one(shown, users)
     return Plan(
         mounts=(
             *system_mounts.system(ground),
@@ -74,11 +82,7 @@ def make(spec: BoxSpec, ground: Ground) -> Plan:
             *system_mounts.private(ground),
             *system_mounts.network(ground),
             *system_mounts.toolchains(ground, [mount.target for mount in shown], sockets),
-            *user_mounts.mounts(spec, shown, ground),
-            *protections.hidden(spec, live, ground),
-            *protections.protected(live, sockets, {mount.target for mount in ground.view}),
-            *user_mounts.masked(spec),
-            *protections.under_other_names(spec, live, ground.view),
+            *users,
         ),
         uid=ground.uid,
         gid=ground.gid,
