@@ -129,6 +129,17 @@ def test_dropping_leaves_no_capability_no_privilege_and_the_limits_of_the_plan()
     namespaces.inside(act, kernel.CLONE_NEWUSER)
 
 
+def test_who_was_started_with_less_priority_than_the_plan_says_keeps_it() -> None:
+    def act() -> None:
+        os.setpriority(os.PRIO_PROCESS, 0, 17)
+        confine._drop({"rlimits": [], "nice": 7}, KIT, [])
+        assert os.getpriority(os.PRIO_PROCESS, 0) == 17
+        with pytest.raises(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, 7)
+
+    namespaces.inside(act, kernel.CLONE_NEWUSER)
+
+
 def test_only_what_is_named_stays_open() -> None:
     def act() -> None:
         ours, _theirs = socket.socketpair()

@@ -150,7 +150,8 @@ def _drop(plan: Plan, _kit: Kit, _trees: list[int]) -> None:
     kernel.set_dumpable(dumpable=False)  # commands share init's uid: they may neither trace it nor read its memory
     for number, soft, hard in plan["rlimits"]:
         resource.setrlimit(number, (soft, hard))
-    os.setpriority(os.PRIO_PROCESS, 0, plan["nice"])
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    os.setpriority(os.PRIO_PROCESS, 0, max(own, plan["nice"]))  # who began lower may not rise, and would not start
     os.umask(0o022)
 
 
