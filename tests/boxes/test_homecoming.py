@@ -98,6 +98,7 @@ def test_commits_of_a_box_that_is_gone_have_come_home(installation: Installation
 def test_a_run_without_commits_leaves_the_repository_as_it_was(installation: Installation, project: Path) -> None:
     before = snapshot(project / ".git")
     assert installation.cli("run", "--", "git", "log", "--oneline", cwd=project).stdout.count(b"\n") == 2
+    until(lambda: not os.listdir(installation.state / "boxes"), "the box is gone")  # a moment after its command
     assert snapshot(project / ".git") == before
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -65,17 +66,22 @@ def with_submodule(tmp_path: Path) -> Path:
 
 
 def snapshot(place: Path) -> dict[str, str]:
-    """Everything below a directory: kinds, modes and bytes."""
+    """Everything below a directory: kinds, modes and bytes. What goes while we look is not there."""
     found = {}
     for directory, names, files in os.walk(place):
         for name in (*names, *files):
             path = os.path.join(directory, name)
-            mode = os.lstat(path).st_mode
-            data = os.readlink(path).encode() if stat.S_ISLNK(mode) else b""
-            if stat.S_ISREG(mode):
-                data = Path(path).read_bytes()
-            found[os.path.relpath(path, place)] = f"{mode:o} {hashlib.sha256(data).hexdigest()}"
+            with contextlib.suppress(FileNotFoundError):
+                found[os.path.relpath(path, place)] = _entry(path)
     return found
+
+
+def _entry(path: str) -> str:
+    mode = os.lstat(path).st_mode
+    data = os.readlink(path).encode() if stat.S_ISLNK(mode) else b""
+    if stat.S_ISREG(mode):
+        data = Path(path).read_bytes()
+    return f"{mode:o} {hashlib.sha256(data).hexdigest()}"
 
 
 @dataclass
