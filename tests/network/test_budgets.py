@@ -56,6 +56,9 @@ def test_a_command_that_gives_up_at_the_refusal_ends_by_the_budget_too(online: O
     done = online.cli("run", "--max-requests", "1", *words, *ALLOW, "--", "sh", "-c", f"{ASK}; {ASK}; exit 3")
     assert (done.returncode, done.stdout) == (78, b"200\n402\n")
     assert b"error: the budget of 1 requests is spent\n" in done.stderr
+    if words:
+        again = online.cli("exec", "kept", "sh", "-c", f"{ASK}; exit 3")
+        assert (again.returncode, again.stdout) == (78, b"402\n")
     within = online.cli("run", "--max-requests", "2", *ALLOW, "--", "sh", "-c", f"{ASK}; {ASK}; exit 3")
     assert (within.returncode, within.stdout, within.stderr) == (3, b"200\n200\n", b"")
 
