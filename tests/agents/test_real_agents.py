@@ -13,7 +13,7 @@ import pytest
 
 from paddock import codec
 from paddock.metering.ledger import Report
-from tests.support.agents import AGENTS
+from tests.support.agents import AGENTS, CODEX
 from tests.support.installation import until
 from tests.support.model_answers import ANSWER, CACHED, INPUT, OUTPUT
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from tests.support.agents import Agent
     from tests.support.internet import Internet
 
-pytestmark = [pytest.mark.box, pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)]
+pytestmark = pytest.mark.box
+each_agent = pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
 
 
 def lend(pasture: Pasture, agent: Agent) -> str:
@@ -60,6 +61,7 @@ def usage(pasture: Pasture, box: str) -> Report:
     return codec.from_wire(Report, row)
 
 
+@each_agent
 def test_a_real_agent_works_with_a_key_that_it_never_has_and_without_whom_it_asks_besides(
     pasture: Pasture, agent: Agent
 ) -> None:
@@ -111,6 +113,7 @@ def _usage_is_what_the_service_told(pasture: Pasture, box: str, agent: Agent) ->
     assert line.picodollars == round(count * dollars * 10**12)
 
 
+@each_agent
 def test_a_cent_stops_a_real_agent(pasture: Pasture, agent: Agent) -> None:
     lend(pasture, agent)
     box = f"poor-{agent.name}"
@@ -123,6 +126,7 @@ def test_a_cent_stops_a_real_agent(pasture: Pasture, agent: Agent) -> None:
     assert usage(pasture, box).over.startswith("the budget of $0.0100 is spent")
 
 
+@each_agent
 def test_without_its_secret_a_real_agent_fails_and_says_which(pasture: Pasture, agent: Agent) -> None:
     never = pasture.run_agent(agent, "--secret", agent.secret)
     assert (never.returncode, never.stdout) == (2, b"")
@@ -140,3 +144,18 @@ def test_without_its_secret_a_real_agent_fails_and_says_which(pasture: Pasture, 
     assert f"secret '{agent.secret}' has no value on the host" in said, "and to the agent, which repeats it"
     assert ANSWER not in said
     assert pasture.services.answers(agent.host) == []
+
+
+def test_codex_talks_over_a_websocket_where_its_service_does(pasture: Pasture, request: pytest.FixtureRequest) -> None:
+    key = lend(pasture, CODEX)
+    spoken = pasture.services.root / "websockets"
+    spoken.touch()
+    request.addfinalizer(spoken.unlink)
+    done = pasture.run_agent(CODEX, "--name", "real-socket", "--secret", CODEX.secret)
+    assert (done.returncode, ANSWER in done.stdout.decode()) == (0, True), (done.stdout, done.stderr)
+    seen = pasture.services.requests(CODEX.host)
+    assert {row["status"] for row in seen if row["model"]} == {101}, "none of it over HTTPS"
+    assert files_with(pasture.home, key) == []
+    log = pasture.cli("network", "log", "--json", "real-socket").stdout.decode()
+    assert '"status": 101' in log
+    assert {(line.model, line.output, line.picodollars) for line in usage(pasture, "real-socket").lines} <= {("", 0, 0)}

@@ -129,12 +129,19 @@ class OpenAI(Answer):
         return {**head, "output": [self._item()], "usage": usage}
 
     def events(self) -> Iterator[bytes]:
+        return (_event(event, event["type"]) for event in self.messages())
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        """The events of a stream, or of a websocket; there a client may only say what it is going to ask."""
         item = self._item()
         begun = {**self.whole(), "status": "in_progress", "output": [], "usage": None}
         told: list[dict[str, Any]] = [
             {"type": "response.created", "response": begun},
             {"type": "response.output_item.added", "output_index": 0, "item": {**item, "status": "in_progress"}},
         ]
+        if self.request.get("generate") is False:
+            yield from (told[0], {"type": "response.completed", "response": {**begun, "status": "completed"}})
+            return
         if self.text:
             place = {"item_id": item["id"], "output_index": 0, "content_index": 0}
             told.append({"type": "response.output_text.delta", **place, "delta": self.text})
@@ -143,7 +150,7 @@ class OpenAI(Answer):
             {"type": "response.completed", "response": self.whole()},
         ]
         for number, event in enumerate(told):
-            yield _event({**event, "sequence_number": number}, event["type"])
+            yield {**event, "sequence_number": number}
 
 
 class Gemini(Answer):

@@ -5,7 +5,7 @@
 keys.json beside the zone has the real key of each service by its host: whoever brings another one gets 401, as from the
 service itself. Hosts without a key answer 200 to everything, so who cannot reach them was refused by the gateway. The
 model is scripted: it has an agent run one command with its shell, and then says ANSWER. requests.jsonl beside the zone
-has a line for each request.
+has a line for each request; websockets are spoken where a file of that name is beside it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ import ssl
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tests.support import model_sockets
 from tests.support.model_answers import ANSWER, Answer, Anthropic, Gemini, OpenAI
 from tests.support.origins import Datagrams, Encrypted, Names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _LOCK = threading.Lock()
 _GEMINI = re.compile(r"/v1beta/models/([\w.-]+):(generateContent|streamGenerateContent)")
@@ -47,7 +51,7 @@ class Api(http.server.BaseHTTPRequestHandler):
         if header and not self._has_key(header):
             self._say(401, _ERRORS[self._host])
         elif self.headers.get("Upgrade"):
-            self._say(426, {"error": {"message": "not over a websocket"}})
+            self._upgrade()
         elif answer := self._answer(body):
             self._speak(answer)
         elif self.path.partition("?")[0].endswith((":countTokens", "/count_tokens")):
@@ -85,6 +89,24 @@ class Api(http.server.BaseHTTPRequestHandler):
             self.wfile.write(b"%x\r\n%b\r\n" % (len(event), event))
             self.wfile.flush()
         self.wfile.write(b"0\r\n\r\n")
+
+    def _upgrade(self) -> None:
+        if not (self.directory / "websockets").exists():
+            self._say(426, {"error": {"message": "not over a websocket"}})
+            return
+        self.send_response(101)
+        self.send_header("Connection", "Upgrade")
+        self.send_header("Upgrade", "websocket")
+        self.send_header("Sec-WebSocket-Accept", model_sockets.accept(self.headers["Sec-WebSocket-Key"]))
+        self.end_headers()
+        self.wfile.flush()
+        self.close_connection = True
+        model_sockets.converse(self.rfile, self.wfile, self._over_websocket)
+
+    def _over_websocket(self, message: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        answer = OpenAI(message)
+        self._record(101, answer)
+        return answer.messages()
 
     def _say(self, status: int, value: dict[str, Any], answer: Answer | None = None) -> None:
         self._record(status, answer)
