@@ -24,12 +24,12 @@ STARTED = frames.encode_message({"event": "started", "pid": 2, "id": "x", "tty":
 GREEDY = "x = bytearray(300_000_000); print(len(x))"
 
 
-def finish(data: bytes, call: Callable[[str, Message], object]) -> int:
+def finish(data: bytes, call: Callable[[str, Message], object], *, budget: bool = False) -> int:
     ours, theirs = socket.socketpair()
     with theirs:
         theirs.sendall(STARTED + data)
         theirs.shutdown(socket.SHUT_WR)
-        return outcome.finish(Running(call, ("id", "box"), Channel(ours.detach())), stdin=False)
+        return outcome.finish(Running(call, ("id", "box"), Channel(ours.detach()), budget=budget), stdin=False)
 
 
 def ended(code: int, *, timed_out: bool = False) -> bytes:
@@ -108,11 +108,26 @@ def test_a_kill_at_the_memory_limit_is_told_from_any_other(
     assert bool(err) is bool(said)
 
 
+@pytest.mark.parametrize("code", [0, 1, 137])
+@pytest.mark.parametrize("reason", ["the budget of 5 requests is spent", ""])
+def test_a_command_that_was_refused_more_ends_with_the_code_of_budgets_whatever_it_made_of_it(
+    capsys: pytest.CaptureFixture[str], code: int, reason: str
+) -> None:
+    def call(verb: str, args: Message) -> object:
+        assert args == {"box": "id"}
+        return {"spent": reason, "killed": ""}[verb]
+
+    assert finish(ended(code), call, budget=True) == (78 if reason else code)
+    hint = "hint: allow the box more with --max-cost, --max-tokens or --max-requests"
+    assert capsys.readouterr().err == (f"error: {reason}\n{hint}\n" if reason else "")
+
+
 def test_a_daemon_that_cannot_say_why_leaves_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     def call(_verb: str, _args: Message) -> object:
         raise UserError("no box", code="no-box")
 
     assert finish(ended(137), call) == 137
+    assert finish(ended(1), call, budget=True) == 1
     assert capsys.readouterr().err == ""
 
 

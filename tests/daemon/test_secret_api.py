@@ -50,6 +50,12 @@ def test_a_budget_is_changed_where_something_was_said_and_what_was_spent_is_foun
                 assert codec.from_wire(Report, report).lines[0].requests == 1
             with pytest.raises(UserError):
                 await api.call(runtime, "usage", {"box": "nobody"})
+            assert (await api.call(runtime, "spent", {"box": box.row.id})).result == ""
+            runtime.usages.heard(box, BoxUsage(id=box.row.id, over="the budget is spent"))
+            runtime.usages.forget(box.row.id)  # as when the box is gone
+            assert (await api.call(runtime, "spent", {"box": box.row.id})).result == "the budget is spent"
+            for name in ("nobody", f"../usage/{box.row.id}", ""):
+                assert (await api.call(runtime, "spent", {"box": name})).result == ""
 
     asyncio.run(act())
 

@@ -79,6 +79,14 @@ def test_what_cannot_be_counted_or_has_no_room_yet_is_refused_in_its_own_way() -
     assert found.status == 429
 
 
+def test_a_websocket_that_cannot_be_counted_is_answered_so_that_clients_go_on_over_https() -> None:
+    words = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZQ==\r\n\r\n"
+    upgrade = parse_request(f"GET /v1/responses HTTP/1.1\r\nHost: {HOST}\r\n{words}".encode())
+    answer = refused(purse([], Budget(tokens=1000)), upgrade)
+    assert (answer.status, "does not tell what it costs" in answer.text) == (426, True)
+    assert isinstance(purse([]).request(HOST, upgrade), Counting)
+
+
 @pytest.mark.parametrize(
     "path", ["/v1/files/../messages", "/v1/files/%2e%2e/messages", "//v1/messages", "/v1;x/messages"]
 )

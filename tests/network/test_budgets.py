@@ -51,6 +51,18 @@ def test_a_budget_refuses_the_request_after_it_is_spent_and_ends_the_run(online:
     assert usage(online, "poor")[0].budget == Budget(picodollars=10**12)
 
 
+@pytest.mark.parametrize("words", [(), ("--name", "kept")], ids=["passing", "kept"])
+def test_a_command_that_gives_up_at_the_refusal_ends_by_the_budget_too(online: Online, words: tuple[str, ...]) -> None:
+    done = online.cli("run", "--max-requests", "1", *words, *ALLOW, "--", "sh", "-c", f"{ASK}; {ASK}; exit 3")
+    assert (done.returncode, done.stdout) == (78, b"200\n402\n")
+    assert b"error: the budget of 1 requests is spent\n" in done.stderr
+    if words:
+        again = online.cli("exec", "kept", "sh", "-c", f"{ASK}; exit 3")
+        assert (again.returncode, again.stdout) == (78, b"402\n")
+    within = online.cli("run", "--max-requests", "2", *ALLOW, "--", "sh", "-c", f"{ASK}; {ASK}; exit 3")
+    assert (within.returncode, within.stdout, within.stderr) == (3, b"200\n200\n", b"")
+
+
 def test_what_was_spent_outlives_daemon_and_gateway(online: Online) -> None:
     assert online.cli("create", "--max-requests", "3", *ALLOW, "counted").returncode == 0
     assert online.cli("exec", "counted", "sh", "-c", ASK).stdout == b"200\n"

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from tests.support.installation import IS_ROOT, Installation
+from tests.support.installation import IS_ROOT, ROOT, Installation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,10 +62,12 @@ def _accounts() -> str:
 
 
 class Internet:
-    def __init__(self, root: Path) -> None:
+    def __init__(
+        self, root: Path, zone: dict[str, list[list[str]]] = ZONE, origins: str = "tests.support.origins"
+    ) -> None:
         self.root = root / "internet"
         self.root.mkdir()
-        self.zone = {name: [list(turn) for turn in turns] for name, turns in ZONE.items()}
+        self.zone = {name: [list(turn) for turn in turns] for name, turns in zone.items()}
         self._write_zone()
         (self.root / "resolv.conf").write_text("nameserver 127.0.0.1\n")
         (self.root / "hosts").write_text("127.0.0.1 localhost\n::1 localhost\n")
@@ -75,9 +77,8 @@ class Internet:
         words = ["--user", "--map-current-user", "--keep-caps"] if not IS_ROOT else []
         argv = ["unshare", *words, "--net", "--mount", "--propagation", "private", "sh", "-c", _SCRIPT, "sh"]
         self._holder = self._wait_ready([*argv, str(self.root)])
-        program = Path(__file__).with_name("origins.py")
         files = [str(self.root / name) for name in ("zone.json", "queries.log", "origin.pem", "origin.key")]
-        self._origins = self._wait_ready([*self.enter, sys.executable, str(program), *files])
+        self._origins = self._wait_ready([*self.enter, f"--wd={ROOT}", sys.executable, "-m", origins, *files])
 
     @property
     def enter(self) -> list[str]:
@@ -120,7 +121,7 @@ class Internet:
 
     def _certify(self) -> None:
         """Origins with certificates of an authority that this internet's machines trust."""
-        names = ",".join(f"DNS:{name}" for name in ZONE)
+        names = ",".join(f"DNS:{name}" for name in self.zone)
         authority = ["-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=Test Internet Authority", "-days", "30"]
         leaf = ["-CA", "ca.pem", "-CAkey", "ca.key", "-keyout", "origin.key", "-out", "origin.pem", "-days", "30"]
         common = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]

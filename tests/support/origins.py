@@ -1,6 +1,6 @@
 """Servers of a test's own internet, run as a program inside its network namespace.
 
-    origins.py ZONE.json QUERIES.log CERTIFICATE.pem KEY.pem
+    python -m tests.support.origins ZONE.json QUERIES.log CERTIFICATE.pem KEY.pem
 
 DNS on 127.0.0.1:53 answers from ZONE.json, read anew for every query: a name has a list of answers, of which the n-th
 query gets the n-th and the last one stays (so a name can be rebound). Each query is a line in QUERIES.log. HTTP on port

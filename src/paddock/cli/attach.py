@@ -48,11 +48,14 @@ class Running:
         box: tuple[str, str],
         channel: Channel,
         prompts: Prompts | None = None,
+        *,
+        budget: bool = False,
     ) -> None:
         self.call = call
         self.box_id, self.box = box
         self.channel = channel
         self.prompts = prompts  # someone is there to be asked
+        self.budget = budget  # the box has one
 
     def __repr__(self) -> str:
         return f"<Running in {self.box}>"

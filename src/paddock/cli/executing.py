@@ -40,7 +40,8 @@ def exec_(options: argparse.Namespace) -> int:
             return 0
         if len(fds) != 1:
             raise Unavailable("the daemon sent no channel", code="protocol")
-        code = outcome.finish(Running(call, box, Channel(fds[0])), stdin=options.interactive or options.tty)
+        running = Running(call, box, Channel(fds[0]), budget=_has_budget(answer))
+        code = outcome.finish(running, stdin=options.interactive or options.tty)
         if os.isatty(2):  # a script is not made to wait for a walk over the workspace: the next person is told
             _say_left(transport, box, look=True)
         return code
@@ -94,3 +95,9 @@ def _read(answer: object) -> tuple[tuple[str, str], str, list[str], bool]:
     named = (str(box.get("id")), str(box.get("name")))
     told = [str(note) for note in notes] if isinstance(notes, list) else []
     return named, str(answer.get("job")), told, bool(box.get("untold"))
+
+
+def _has_budget(answer: object) -> bool:
+    box = answer.get("box") if isinstance(answer, dict) else None
+    budget = box.get("budget") if isinstance(box, dict) else None
+    return isinstance(budget, dict) and any(value is not None for value in budget.values())

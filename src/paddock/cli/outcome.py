@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from paddock.cli.attach import Running
 
 _KILLED = 128 + 9
+OVERSPENT = 78
 _AGAIN = "run the command again: the files of a box that has a name are kept"
 
 
@@ -27,6 +28,9 @@ def finish(running: Running, *, stdin: bool, detachable: bool = False) -> int:
         raise _box_ended(running) from None
     if end.timed_out:
         warn("the command was ended: its time was over")
+    elif running.budget and (reason := _overspent(running)):  # it read the refusal, and ended before it was ended
+        fail(Unavailable(reason, hint=_hint(reason)))
+        return OVERSPENT
     elif end.exit_code == _KILLED and (reason := _kernel_kills(running)):
         fail(Unavailable(reason, hint=_hint(reason)))
     return end.exit_code
@@ -51,6 +55,14 @@ def _ending(running: Running) -> tuple[str, int]:
     answer = running.call("ending", {"box": running.box_id})
     reason, code = (answer.get("reason"), answer.get("exit_code")) if isinstance(answer, dict) else (None, None)
     return str(reason or ""), code if isinstance(code, int) else Unavailable.exit_code
+
+
+def _overspent(running: Running) -> str:
+    """Whether a request was refused because nothing is left; what an agent makes of that differs."""
+    try:
+        return str(running.call("spent", {"box": running.box_id}) or "")
+    except PaddockError:
+        return ""
 
 
 def _kernel_kills(running: Running) -> str:

@@ -256,8 +256,14 @@ def create(options: argparse.Namespace) -> int:
 
 
 def _running(paddock: Paddock, command: Command) -> Running:
-    box = (command.box.id, command.box.name)
-    return Running(lambda verb, args: paddock.call(verb, **args), box, command.channel, _prompts(paddock, command.box))
+    info = command.box
+    return Running(
+        lambda verb, args: paddock.call(verb, **args),
+        (info.id, info.name),
+        command.channel,
+        _prompts(paddock, info),
+        budget=info.budget != Budget(),
+    )
 
 
 def _prompts(paddock: Paddock, box: BoxInfo) -> Prompts | None:

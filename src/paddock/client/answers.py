@@ -51,6 +51,7 @@ _LIMIT_HINTS = {  # by how a reason begins: what its user can do
     "wall time limit": "allow the box more with --timeout",
     "host memory": "free some memory, or allow boxes less with --memory",
     "the host's disk": "free some disk space",
+    "the budget of": "allow the box more with --max-cost, --max-tokens or --max-requests",
 }
 
 

@@ -62,9 +62,15 @@ async def usage(runtime: Runtime, args: Usage) -> Answer:
     return Answer(items=tuple(map(codec.to_wire, reports)))
 
 
+async def spent(runtime: Runtime, args: Usage) -> Answer:
+    """Why requests of a box are refused since it was started, by its id; empty if they are not. It may be gone."""
+    return Answer(result=await runtime.background.write(runtime.usages.over, args.box))  # after what is being written
+
+
 VERBS: dict[str, tuple[type, Callable[[Runtime, Any], Awaitable[Answer]]]] = {
     "secrets_changed": (Changed, changed),
     "secrets_give": (Give, give),
     "budget": (SetBudget, budget),
     "usage": (Usage, usage),
+    "spent": (Usage, spent),
 }

@@ -6,7 +6,7 @@ outlives the document it came in and the door of its box: what was spent is not 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from paddock.gateway.control import BoxUsage
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     Tell = Callable[[BoxUsage], None]
 
 _STATUS: Final = {Why.SPENT: 402, Why.BUSY: 429, Why.BLIND: 403}
+_NO_WEBSOCKET: Final = 426  # at which Codex goes on over HTTPS; any other answer it takes for a server in trouble
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,10 @@ class Purse:
         asked = self._meter.request(host, head.method, path, upgrade=head.websocket)
         if asked is None:
             return None
-        return self._refusal(asked) if isinstance(asked, Refused) else Counting(asked)
+        if not isinstance(asked, Refused):
+            return Counting(asked)
+        refusal = self._refusal(asked)
+        return replace(refusal, status=_NO_WEBSOCKET) if head.websocket and asked.why is Why.BLIND else refusal
 
     def _path(self, host: str, head: Head) -> str | None:
         """Of two readings the one that costs. None for a path that a server could read as another one, in a box with a

@@ -65,6 +65,11 @@ class Usages:
             known = Report(box=box.row.id, name=box.name, budget=box.row.spec.budget)
         return self._known.setdefault(box.row.id, known)
 
+    def over(self, box_id: str) -> str:
+        """Why its requests are refused, also of a box that is gone."""
+        known = self._known.get(box_id) or (self._read(box_id) if box_id.isalnum() else None)
+        return known.over if known is not None else ""
+
     def begins(self, box: Box) -> None:
         """A box starts anew, or with another budget: that it is over it is said again when it is found so."""
         if (known := self.of(box)).over:

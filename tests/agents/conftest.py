@@ -1,0 +1,90 @@
+"""An internet in which the services of models are stand-ins, an installation in it, and the real agents."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support import agents
+from tests.support import internet as internets
+from tests.support.agents import AGENTS, INSIDE
+from tests.support.internet import PUBLIC, Internet, Online
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.agents import Agent
+
+
+class Services(Internet):
+    """`keys` are the real ones, by host."""
+
+    def __init__(self, root: Path) -> None:
+        hosts = {host for agent in AGENTS for host in (agent.host, *agent.uninvited)}
+        super().__init__(root, {host: [[PUBLIC]] for host in hosts}, "tests.support.model_apis")
+        self.keys = {agent.host: agent.key + secrets.token_urlsafe(48) for agent in AGENTS}
+        (self.root / "keys.json").write_text(json.dumps(self.keys))
+        self.forget()
+
+    def requests(self, host: str) -> list[dict[str, Any]]:
+        """What the service was asked since the test began."""
+        rows = map(json.loads, (self.root / "requests.jsonl").read_text().splitlines())
+        return [row for row in rows if row["host"] == host]
+
+    def answers(self, host: str) -> list[dict[str, Any]]:
+        """Those that a model answered, each of which had the real key."""
+        return [row for row in self.requests(host) if row["model"] and row["status"] == 200]
+
+    def forget(self) -> None:
+        (self.root / "requests.jsonl").write_text("")
+
+
+class Pasture(Online):
+    """An installation with real agents, in an internet with their services."""
+
+    def __init__(self, root: Path, services: Services, programs: Path) -> None:
+        super().__init__(root, services)
+        self.services = services
+        self._programs = programs
+
+    def options(self, agent: Agent) -> tuple[str, ...]:
+        """Of a box for it: the programs, and its service."""
+        return ("-v", f"{self._programs}:{INSIDE}:ro", "--allow-host", agent.host)
+
+    def run_agent(self, agent: Agent, *options: str) -> subprocess.CompletedProcess[bytes]:
+        return self.cli("run", *options, *self.options(agent), *agent.words, timeout_s=100)
+
+
+@pytest.fixture(scope="session")
+def programs() -> Path:
+    try:
+        return agents.installed()
+    except agents.NotInstalled as reason:
+        pytest.skip(f"without the real agents: {reason}")
+
+
+@pytest.fixture(scope="session")
+def _pasture(tmp_path_factory: pytest.TempPathFactory, programs: Path) -> Iterator[Pasture]:
+    if absent := internets.missing():
+        pytest.fail(f"missing: {', '.join(absent)}")
+    services = Services(tmp_path_factory.mktemp("services"))
+    installation = Pasture(tmp_path_factory.mktemp("pasture"), services, programs)
+    yield installation
+    installation.close()
+    services.close()
+
+
+@pytest.fixture
+def pasture(_pasture: Pasture) -> Iterator[Pasture]:
+    """The session's, without a box and without a secret, before and after."""
+    _pasture.services.forget()
+    yield _pasture
+    _pasture.clear()
+    for agent in AGENTS:
+        _pasture.cli("secret", "rm", agent.secret)
+    (_pasture.workspace / "proof.txt").unlink(missing_ok=True)
