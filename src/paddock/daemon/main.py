@@ -26,6 +26,7 @@ from paddock.runtime.approvals import Approvals
 from paddock.runtime.network import Networks
 from paddock.runtime.policies import Policies
 from paddock.runtime.recovery import recover
+from paddock.secrets.memory import leave_no_core
 from paddock.store import Store
 from paddock.watch import Deadlines, Disk, HostSample, Memory, Watch
 
@@ -45,6 +46,7 @@ def main() -> None:
     ready = int(sys.argv[1])
     os.umask(0o077)
     os.chdir("/")
+    leave_no_core()
     try:
         where = paths.Paths()
         for directory in (where.state, where.run, where.boxes, where.trash, where.network, where.config):

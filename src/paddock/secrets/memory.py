@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 
 _PR_SET_DUMPABLE = 4
 
@@ -15,3 +16,14 @@ def close_memory() -> None:
     if libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
+
+
+def leave_no_core() -> None:
+    """For a process that others must be able to look at, and for what it starts: its memory is never written down.
+
+    One byte is too little for a file, and tells the kernel to start no program that would collect it (core(5)), which
+    a limit of none does not.
+    """
+    most = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    limit = 1 if most == resource.RLIM_INFINITY else min(most, 1)
+    resource.setrlimit(resource.RLIMIT_CORE, (limit, limit))
