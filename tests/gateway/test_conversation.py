@@ -249,6 +249,25 @@ def test_a_websocket_leaves_http_when_the_server_agrees(tmp_path: Path) -> None:
         assert [record["status"] for record in talk.records()] == [101]
 
 
+def test_a_message_of_a_websocket_does_not_wait_though_a_secret_might_begin_in_it(tmp_path: Path) -> None:
+    with Talk(tmp_path) as talk:
+        talk.client(get("/ws", "Connection: Upgrade", "Upgrade: websocket"))
+        talk.server(b"HTTP/1.1 101 Yes\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+        talk.said()
+        for end in (VALUE[:1], VALUE[:-1]):
+            talk.server(b"\x81\x05" + end.encode())
+            assert talk.said() == b"\x81\x05" + end.encode()
+        talk.server(b"\x81\x26" + VALUE.encode())
+        assert talk.said() == b"\x81\x26" + PLACEHOLDER.encode()
+
+
+def test_trailers_of_an_answer_pass_without_the_secret(tmp_path: Path) -> None:
+    with Talk(tmp_path) as talk:
+        talk.client(get("/"))
+        talk.server(CHUNKED + f"2\r\nok\r\n0\r\nX-Echo: {VALUE}\r\nX-Sum: 1\r\n\r\n".encode())
+        assert talk.said().endswith(f"0\r\nX-Echo: {PLACEHOLDER}\r\nX-Sum: 1\r\n\r\n".encode())
+
+
 def test_a_websocket_that_the_server_refuses_stays_http(tmp_path: Path) -> None:
     with Talk(tmp_path) as talk:
         talk.client(UPGRADE + get("/next"))

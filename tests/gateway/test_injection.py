@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.gateway.heads import parse_request, parse_response, write_request
-from paddock.gateway.injection import Swapped, body_words, masks, redact, swap
+from paddock.gateway.injection import Swapped, body_words, masks, redact, redact_trailers, swap
 from paddock.gateway.inspection import Inspection
 from paddock.gateway.refusal import Refusal
 from paddock.policy import Host
@@ -141,11 +141,23 @@ def test_an_answer_that_repeats_the_secret_has_the_placeholder() -> None:  # CRE
     inspection = Inspection.parse(document(secret()))
     raw = f'HTTP/1.1 200 OK\r\nX-Echo: <{VALUE}>\r\nAlt-Svc: h3=":443"\r\nContent-Length: 0\r\n\r\n'.encode()
     head = parse_response(raw, bodiless=False)
-    assert redact(head, inspection) == (("X-Echo", f"<{PLACEHOLDER}>"), ("Content-Length", "0"))
+    assert redact(head, inspection).headers == (("X-Echo", f"<{PLACEHOLDER}>"), ("Content-Length", "0"))
     place = inspection.place(Host(API), 443)
     assert masks(place) == {VALUE.encode(): PLACEHOLDER.encode()}
     longer = Inspection.parse(document(secret(value=VALUE + "longer"))).place(Host(API), 443)
     assert masks(longer) == {(VALUE + "longer").encode(): b"*" * (len(VALUE) + 6)}
+
+
+def test_no_part_of_an_answers_head_repeats_a_secret_not_even_one_that_was_replaced_meanwhile() -> None:  # CRED-06
+    before = Inspection.parse(document(secret()))
+    after = Inspection.parse(document(secret(value=VALUE[::-1]))).after(before)
+    raw = f"HTTP/1.1 200 {VALUE}\r\nX-{VALUE}: a\r\nB: {VALUE}\r\nContent-Length: 0\r\n\r\n".encode()
+    head = parse_response(raw, bodiless=False)
+    for inspection, shown in ((before, PLACEHOLDER), (after, "***")):
+        clean = redact(head, inspection)
+        assert (clean.reason, clean.headers) == (shown, (("B", shown), ("Content-Length", "0")))
+        assert redact_trailers((("A", VALUE), (VALUE, "a"), ("B", "c")), inspection) == (("A", shown), ("B", "c"))
+    assert redact(head, Inspection()) is head
 
 
 @pytest.mark.parametrize(

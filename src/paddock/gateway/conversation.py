@@ -259,7 +259,7 @@ class Conversation:
     def _interim(self, head: ResponseHead) -> None:
         assert self._exchange is not None
         if self._exchange.head.version == "HTTP/1.1":  # others know of none
-            self.to_client.append(write_response(head, headers=self._desk.answer(head)))
+            self.to_client.append(write_response(self._desk.answer(head)))
 
     def _answer_begins(self, head: ResponseHead) -> None:
         assert self._exchange is not None
@@ -267,7 +267,7 @@ class Conversation:
             head = replace(head, keep_alive=False)  # whether the body still comes is the client's choice, and unknown
         self._answer = head
         self._exchange.answered(head)
-        self.to_client.append(write_response(head, headers=self._desk.answer(head)))
+        self.to_client.append(write_response(self._desk.answer(head)))
 
     def _pass_body(self, parts: list[bytes], *, last: bool = False) -> None:
         exchange = self._exchange
@@ -285,7 +285,7 @@ class Conversation:
             self._leave_http()
             return
         if self._answer.chunked:
-            self.to_client.append(last_chunk(end))
+            self.to_client.append(last_chunk(self._desk.answer_end(end)))
         self._answered = True
         self._complete()
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from paddock.gateway.exchange import Exchange
-from paddock.gateway.injection import Swapped, body_words, masks, redact, swap
+from paddock.gateway.http1 import End
+from paddock.gateway.injection import Swapped, body_words, masks, redact, redact_trailers, swap
 from paddock.gateway.records import Decided, Decision
 from paddock.gateway.refusal import Refusal
 from paddock.policy import Verdict
@@ -13,7 +14,7 @@ from paddock.text import neutralise
 
 if TYPE_CHECKING:
     from paddock.gateway.audit import Audit, Denials
-    from paddock.gateway.heads import Head, Headers, ResponseHead
+    from paddock.gateway.heads import Head, ResponseHead
     from paddock.gateway.inspection import Inspection, Place
     from paddock.gateway.judging import Grant
     from paddock.gateway.meter import Meter
@@ -65,9 +66,12 @@ class Desk:
         words = {each.needle: each.name for each in place.bound} if body else {}
         return Exchange(head, swapped, started=now, metered=metered, words=words, body=body, masks=masks(place))
 
-    def answer(self, head: ResponseHead) -> Headers:
-        """The headers of an answer as the box gets them."""
+    def answer(self, head: ResponseHead) -> ResponseHead:
+        """The head of an answer as the box gets it."""
         return redact(head, self.inspection)
+
+    def answer_end(self, end: End) -> End:
+        return End(redact_trailers(end.trailers, self.inspection)) if end.trailers else end
 
     def ended(self, exchange: Exchange, host: Host, port: int, now: float, *, reason: str = "") -> None:
         """A request that was sent on, or was to be: once for each."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from paddock.gateway.meter import Metered
 
 _PATH_CHARS: Final = 1024
+_TUNNEL: Final = 101
 
 
 class Exchange:
@@ -106,7 +107,11 @@ class Exchange:
         self.received += len(data)
         if self._metered is not None:
             self._metered.received(data)
-        return data if self._guard is None else self._guard.feed(data)
+        if self._guard is None:
+            return data
+        if self.status == _TUNNEL:  # nobody knows when more comes: a message may not wait for it
+            return self._guard.feed(data) + self._guard.end()
+        return self._guard.feed(data)
 
     def answer_ended(self) -> bytes:
         """What of it was held back."""

@@ -381,10 +381,10 @@ def write_request(head: Head, *, path: str = "", headers: Headers | None = None,
     return _written(lines)
 
 
-def write_response(head: ResponseHead, *, headers: Headers | None = None) -> bytes:
+def write_response(head: ResponseHead) -> bytes:
     """An answer for the client."""
     lines = [f"{head.version} {head.status} {head.reason}"]
-    _write_fields(lines, head, head.headers if headers is None else headers, chunked=head.chunked)
+    _write_fields(lines, head, head.headers, chunked=head.chunked)
     _write_connection(lines, head, upgrade=head.status == 101)
     return _written(lines)
 

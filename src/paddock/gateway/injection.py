@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -31,6 +31,7 @@ MISSING: Final = "secret-missing"
 OUT_OF_SCOPE: Final = "secret-out-of-scope"
 _BASIC: Final = re.compile(r"basic +([A-Za-z0-9+/]+={0,2})", re.IGNORECASE)
 _BASIC_CHARS: Final = 16_384
+_HIDDEN: Final = "***"
 _NOT_FOR_CLIENTS: Final = "alt-svc"  # leads to protocols and ports that nobody inspects
 
 
@@ -63,12 +64,19 @@ def swap(head: Head, place: Place, inspection: Inspection) -> Swapped | Refusal:
     return Swapped(headers, path, tuple(used))
 
 
-def redact(head: ResponseHead, inspection: Inspection) -> Headers:
-    """An answer's headers without the secrets a server sent back."""
-    found = [each for each in inspection.secrets if each.leak and each.leak in head.raw]
+def redact(head: ResponseHead, inspection: Inspection) -> ResponseHead:
+    """An answer's head without the secrets a server sent back."""
+    found = _returned(head.raw, inspection)
     if not found and _NOT_FOR_CLIENTS not in head.fields:
-        return head.headers
-    return tuple((name, _without(value, found)) for name, value in head.headers if name.lower() != _NOT_FOR_CLIENTS)
+        return head
+    kept = tuple((name, value) for name, value in head.headers if name.lower() != _NOT_FOR_CLIENTS)
+    return replace(head, reason=_without(head.reason, found), headers=_fields_without(kept, found))
+
+
+def redact_trailers(trailers: Headers, inspection: Inspection) -> Headers:
+    if not trailers:
+        return trailers
+    return _fields_without(trailers, _returned("\n".join(map(": ".join, trailers)).encode("latin-1"), inspection))
 
 
 def body_words(place: Place, content_type: str) -> dict[bytes, bytes]:
@@ -162,7 +170,19 @@ def _path(path: str, found: Iterable[Credential], used: dict[str, None]) -> str:
     return start + mark + query
 
 
-def _without(value: str, found: Iterable[Credential]) -> str:
-    for each in found:
-        value = value.replace(each.reveal(), each.placeholder)
-    return value
+def _returned(seen: bytes, inspection: Inspection) -> dict[str, str]:
+    """The values in what a server sent, also those that a request took with it just before they were replaced."""
+    now = {each.reveal(): each.placeholder for each in inspection.secrets if each.leak and each.leak in seen}
+    return now | {old.decode("ascii"): _HIDDEN for old in inspection.retired if old in seen}
+
+
+def _fields_without(headers: Headers, found: dict[str, str]) -> Headers:
+    return tuple(
+        (name, _without(value, found)) for name, value in headers if not any(secret in name for secret in found)
+    )
+
+
+def _without(text: str, found: dict[str, str]) -> str:
+    for secret, shown in found.items():
+        text = text.replace(secret, shown)
+    return text
