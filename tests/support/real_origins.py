@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -83,6 +84,33 @@ sys.stdout.write("ready\\n")
 sys.stdout.flush()
 server.serve_forever()
 """
+UVICORN = """
+import sys, uvicorn
+
+def say(text):
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+async def app(scope, receive, send):
+    if scope["type"] != "http":
+        return
+    query = scope["query_string"].decode("latin-1")
+    say(f"{scope['method']} {scope['raw_path'].decode('latin-1')}{'?' if query else ''}{query}\\n")
+    size, more = 0, True
+    while more:
+        event = await receive()
+        if event["type"] == "http.disconnect":
+            return
+        size, more = size + len(event["body"]), event["more_body"]
+    body = b"%d\\n" % size
+    head = [(b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": 200, "headers": head})
+    await send({"type": "http.response.body", "body": body})
+
+say("ready\\n")
+pem = sys.argv[1]
+uvicorn.run(app, port=8443, http="h11", lifespan="off", log_config=None, ssl_keyfile=pem, ssl_certfile=pem)
+"""
 NGINX = """
 daemon off; master_process off; worker_processes 1; pid {place}/pid; error_log {place}/error;
 events {{ worker_connections 64; }}
@@ -98,11 +126,13 @@ http {{
 }}
 """
 PORT = 8443  # whoever is started in a test's namespace may not have a lower one
-SERVERS = ("go", "node", "nginx", "python")
+SERVERS = ("go", "node", "nginx", "python", "uvicorn")
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 
 
 def missing(name: str) -> bool:
+    if name == "uvicorn":
+        return importlib.util.find_spec(name) is None
     return name != "python" and shutil.which(name, path=_PATH) is None
 
 
@@ -121,6 +151,8 @@ def prepare(name: str, place: Path) -> list[str]:
             return ["node", str(place / "origin.js")]
         case "nginx":
             return ["nginx"]
+        case "uvicorn":
+            return [sys.executable, "-c", UVICORN]
         case _:
             return [sys.executable, "-I", "-c", PYTHON]
 
