@@ -121,7 +121,7 @@ def test_uploads_that_wait_to_be_asked_for_and_websockets_pass() -> None:
     play(act)
 
 
-SIZE = 96 << 20
+SIZE = 256 << 20
 
 
 def pour(sock: socket.socket) -> None:
@@ -174,6 +174,49 @@ def test_large_bodies_pass_in_constant_memory_also_when_one_side_is_slow() -> No
         assert f"X-Got: {SIZE}" in box.inside(put_all)
         assert resident(scene.gateway.pid) - before < 16 << 20
         assert [each[3] for each in requests(box)][1:] == [200, 200]
+
+    play(act)
+
+
+BODILESS = {
+    b"HEAD": b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n",
+    b"GET": b"HTTP/1.1 304 Not Modified\r\nETag: a\r\nContent-Length: 1000\r\n\r\n",
+    b"DELETE": b"HTTP/1.1 204 No Content\r\n\r\n",
+    b"POST": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+}
+
+
+def test_answers_without_a_body_leave_the_connection_to_the_next_request() -> None:
+    def act(scene: Scene) -> None:
+        connections: list[int] = []
+
+        def origin(sock: socket.socket) -> None:
+            connections.append(1)
+            while data := sock.recv(65536):
+                sock.sendall(BODILESS[data.split()[0]])
+
+        Roots(scene).serve(origin)
+        box = inspected_box(scene, CONTENT)
+
+        def several() -> list[str]:
+            said = []
+            with secured(box) as sock:
+                sock.settimeout(10)
+                for method in ("HEAD", "GET", "DELETE", "HEAD", "POST"):
+                    sock.sendall(get("/", KEY, method=method))
+                    data = b""
+                    while not data.endswith(b"0\r\n\r\n" if method == "POST" else b"\r\n\r\n"):
+                        data += sock.recv(65536)
+                    said.append(data.decode())
+            return said
+
+        said = box.inside(several)
+        assert [each[9:12] for each in said] == ["200", "304", "204", "200", "200"]
+        assert "Content-Length: 1000" in said[0]
+        assert "ETag: a" in said[1]
+        assert said[4].endswith("2\r\nok\r\n0\r\n\r\n")
+        assert connections == [1], "one connection for all"
+        assert [each[3] for each in requests(box)] == [200, 304, 204, 200, 200]
 
     play(act)
 
