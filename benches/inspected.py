@@ -11,6 +11,7 @@ import select
 import signal
 import socket
 import ssl
+import statistics
 import time
 from typing import TYPE_CHECKING
 
@@ -31,11 +32,17 @@ ROUNDS = 3
 SECONDS = 2.0
 CONNECTIONS = 16
 LEAVES = 20
+EVENTS = 200
 BULK_BYTES = 256 * 1024 * 1024
 NAME = "origin.test"
 _WORDS = f"POST /v1/messages HTTP/1.1\r\nHost: {NAME}\r\nUser-Agent: bench\r\nX-Api-Key: {PLACEHOLDER}\r\n"
 _REQUEST = f"{_WORDS}Content-Type: application/json\r\nContent-Length: 20\r\n\r\n{'x' * 20}".encode()
 _BULK = f"GET /bulk HTTP/1.1\r\nHost: {NAME}\r\nX-Api-Key: {PLACEHOLDER}\r\n\r\n".encode()
+_STREAM = _BULK.replace(b"/bulk", b"/events")
+_EVENT = b"data: 1\n\n"
+_EVENTS_BEGIN = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+_EVENTS_BEGIN += b"%x\r\n%b\r\n" % (len(_EVENT), _EVENT)
+_EVENTS_END = b"0\r\n\r\n"
 _ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n" + b"z" * 100
 _CHUNK = b"x" * 262144
 
@@ -60,6 +67,18 @@ def measure(_installation: Installation) -> list[Figure]:
             samples=Samples.of(taken["leaf"]),
             target=Target(p50_most=20.0),
         ),
+        Figure(
+            name="inspected_event",
+            what="what inspection adds to the first event of a stream (p50 of each round)",
+            unit="ms",
+            samples=Samples.of(
+                [
+                    through - direct
+                    for direct, through in zip(taken["inspected_event_direct"], taken["inspected_event"], strict=True)
+                ]
+            ),
+            target=Target(p50_most=3.0),
+        ),
     ]
 
 
@@ -79,6 +98,7 @@ def _rounds(scene: Scene) -> dict[str, list[float]]:
             "inspected": _exchanges,
             "inspected_connections": _connections,
             "inspected_bulk": _bulk,
+            "inspected_event": _first_event,
         }
         taken: dict[str, list[float]] = {key: [] for name in acts for key in (name, f"{name}_direct")}
         taken["leaf"] = [float(box.inside(lambda name=name: _first(inside, name))) for name in names]  # type: ignore[misc]
@@ -138,6 +158,7 @@ def _connections(context: ssl.SSLContext, address: str) -> float:
 
         def begin() -> None:
             sock = socket.create_connection((address, 443), 30)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or it measures the kernel's delayed answers
             sock.setblocking(False)
             made = context.wrap_socket(sock, server_hostname=NAME, do_handshake_on_connect=False)
             socks[made.fileno()] = made, False
@@ -177,6 +198,22 @@ def _bulk(context: ssl.SSLContext, address: str) -> float:
         while got < BULK_BYTES:
             got += sock.recv_into(room)
         return got / (time.perf_counter() - begun) / 1e6
+
+
+def _first_event(context: ssl.SSLContext, address: str) -> float:
+    """Milliseconds from a request to the first event of its answer."""
+    taken = []
+    with _connected(context, address) as sock:
+        for _ in range(EVENTS):
+            begun = time.perf_counter()
+            sock.sendall(_STREAM)
+            data = b""
+            while _EVENT not in data:
+                data += sock.recv(65536)
+            taken.append((time.perf_counter() - begun) * 1e3)
+            while not data.endswith(_EVENTS_END):
+                data += sock.recv(65536)
+    return statistics.median(taken)
 
 
 def _first(context: ssl.SSLContext, name: str) -> float:
@@ -226,6 +263,9 @@ def _heard(sock: ssl.SSLSocket) -> bool:
         data = sock.recv(65536)
         if b"/bulk" in data:
             _pour(sock)
+        elif b"/events" in data:
+            sock.send(_EVENTS_BEGIN)
+            sock.send(_EVENTS_END)
         elif data:
             sock.send(_ANSWER)
     except ssl.SSLWantReadError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -138,5 +139,30 @@ def test_reads_become_larger_while_they_are_dealt_with_quickly(tmp_path: Path) -
         for _ in range(20):
             stage.leg.took(time.monotonic() - 1)
         assert stage.leg.read_bytes == FLOW_GATED_LEAST_BYTES
+
+    on_stage(tmp_path, act)
+
+
+def unacknowledged(sock: socket.socket) -> int:
+    """Segments that the other end's kernel has not yet said it got (`struct tcp_info`)."""
+    info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 28)
+    return int.from_bytes(info[24:28], sys.byteorder)
+
+
+def test_a_client_that_waits_for_an_acknowledgement_gets_it(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        with await stage.shake() as client:
+            for _ in range(50):  # until it is a dialogue for the kernel: then acknowledgements go with the answers
+                client.sendall(b"question")
+                await stage.wait()
+                assert stage.leg.read() == b"question"
+                if unacknowledged(client):
+                    break
+                stage.leg.send(b"answer")
+                assert client.recv(10) == b"answer"
+            else:
+                pytest.fail("the kernel acknowledged everything at once")
+            stage.leg.acknowledge()
+            assert unacknowledged(client) == 0
 
     on_stage(tmp_path, act)

@@ -149,6 +149,7 @@ class Inspected:
         if not self._greeted and self._client.tls.shaken:
             self._greeted = True
             self._stop_timer()
+            self._client.acknowledge()
         if data:
             self._talk.feed_client(data)
         if self._client.ended and not self._talk.done:
