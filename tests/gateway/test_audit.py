@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import resource
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +18,6 @@ from paddock.gateway.records import Decided, Decision, Event, read, write_header
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 TIME = "2026-01-02T03:04:05.678+00:00"
 
@@ -259,4 +259,27 @@ def test_denials_survive_a_full_disk(tmp_path: Path, room_bytes: int) -> None:
     denials.add(decided("after"), allow="")
     assert lines(path)[-1]["host"] == "after"
     assert repr(denials).startswith("<Denials fd ")
+    denials.close()
+
+
+def test_what_a_box_chose_is_cleaned_before_it_is_cut(paths: list[str], tmp_path: Path) -> None:
+    audit, denials = audit_of(paths), Denials(open_log(os.fspath(tmp_path / "denials")))
+    decided = Decided(protocol="https", host="value.test", port=443, decision=Decision.DENY, reason="for value")
+    files = [*map(Path, paths), tmp_path / "denials"]
+    for cleaned in (False, True):
+        if cleaned:
+            audit.clean = denials.clean = lambda text: text.replace("value", "***")
+        audit.decision(decided)
+        audit.end(decided, sent_bytes=0, received_bytes=0, duration_ms=0, reason="value")
+        audit.request(decided, method="value", path="/" * 317 + "value", status=403)
+        denials.add(decided, allow="paddock policy allow value.test")
+        written = b"".join(path.read_bytes() for path in files)
+        if not cleaned:
+            assert written.count(b"val") == 10
+            for path in files:
+                os.truncate(path, 0)
+        else:
+            assert b"val" not in written
+            assert written.count(b"***") >= 9
+    audit.close()
     denials.close()

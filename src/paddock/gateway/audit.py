@@ -2,6 +2,7 @@
 
 Each record is one write of one line to a descriptor opened with O_APPEND, by one writer. Nothing here raises for want
 of room or for a broken disk: what could not be written is counted, and the count is written when there is room again.
+Whatever a box can choose (names, methods, paths, and reasons that quote them) passes `clean` before it is cut to size.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from paddock.gateway.records import Decided, Event, Record, encode, header, plai
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Clean = Callable[[str], str]
+
 _HOST_CHARS, _TEXT_CHARS, _PROTOCOL_CHARS = 256, 320, 16
+_LOOKED_AT_CHARS = _TEXT_CHARS + limits.SECRET_VALUE_BYTES  # a value that begins in what is kept is there whole
 
 
 def open_log(path: str, mode: int = 0o600) -> int:
@@ -41,6 +45,7 @@ class Audit:
         self._half_bytes = limit_bytes // 2
         self._box = box
         self._clock = clock
+        self.clean: Clean = str
         self.lost = 0
         self._segment, self._half, self._size = self._resume()
 
@@ -70,6 +75,7 @@ class Audit:
     ) -> None:
         """A request on an inspected connection, when its answer has ended or it was refused."""
         record = self._record(Event.REQUEST, decided, decided.reason, sent_bytes, received_bytes, duration_ms)
+        method, path = self.clean(method[:_LOOKED_AT_CHARS]), self.clean(path[:_LOOKED_AT_CHARS])
         self._write(replace(record, method=method, path=path, status=status, secrets=secrets))
 
     def policy(self, reason: str, closed: int) -> None:
@@ -89,11 +95,11 @@ class Audit:
             event=event,
             box=self._box,
             protocol=decided.protocol,
-            host=decided.host,
+            host=self.clean(decided.host),
             port=decided.port,
             decision=decided.decision,
             rule=decided.rule,
-            reason=reason,
+            reason=self.clean(reason),
             sent_bytes=sent,
             received_bytes=received,
             duration_ms=duration_ms,
@@ -159,6 +165,7 @@ class Denials:
         self._fd = fd
         self._limit_bytes = limit_bytes
         self._clock = clock
+        self.clean: Clean = str
         try:
             _cut_torn(fd)
         except OSError:
@@ -172,11 +179,11 @@ class Denials:
         wire: dict[str, str | int] = {
             "time": self._clock(),
             "protocol": plain(decided.protocol, _PROTOCOL_CHARS),
-            "host": plain(decided.host, _HOST_CHARS),
+            "host": plain(self.clean(decided.host), _HOST_CHARS),
             "port": decided.port,
             "rule": plain(decided.rule, _TEXT_CHARS),
-            "reason": plain(decided.reason, _TEXT_CHARS),
-            "allow": plain(allow, _TEXT_CHARS),
+            "reason": plain(self.clean(decided.reason), _TEXT_CHARS),
+            "allow": plain(self.clean(allow), _TEXT_CHARS),
         }
         line = encode(wire)
         try:

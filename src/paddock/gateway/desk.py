@@ -34,9 +34,13 @@ class Desk:
         self.inspection = inspection
         self.meter: Meter | None = None
         self.refused = 0
+        audit.clean = denials.clean = self._clean
 
     def __repr__(self) -> str:
         return f"<Desk {self._box} {self.inspection!r}>"
+
+    def _clean(self, text: str) -> str:
+        return self.inspection.redacted(text)
 
     def place(self, host: Host, port: int) -> Place:
         return self.inspection.place(host, port)
@@ -79,7 +83,7 @@ class Desk:
         self._audit.request(
             Decided(protocol=HTTPS, host=host.text, port=port, decision=Decision.ALLOW, reason=reason),
             method=exchange.head.method,
-            path=self.inspection.redacted(exchange.path),
+            path=exchange.path,
             status=exchange.status,
             secrets=",".join(exchange.names),
             sent_bytes=exchange.sent,
@@ -96,12 +100,12 @@ class Desk:
             port=port,
             decision=Decision.DENY,
             rule=refusal.rule,
-            reason=self.inspection.redacted(refusal.reason),
+            reason=refusal.reason,
         )
         self._audit.request(
             decided,
             method=head.method if head else "",
-            path=self.inspection.redacted(head.path.partition("?")[0]) if head else "",
+            path=head.path.partition("?")[0] if head else "",
             status=refusal.status,
         )
         self._denials.add(decided, allow="")
@@ -134,7 +138,7 @@ class Desk:
         verdict = place.rules.decide(head)
         if verdict.allowed:
             return None
-        shown = neutralise(self.inspection.redacted(head.path.partition("?")[0]), _SHOWN_CHARS)
+        shown = neutralise(self._clean(head.path.partition("?")[0]), _SHOWN_CHARS)
         lines = (
             f"paddock: {head.method} {place.host.text}{shown} is denied for box {neutralise(self._box)}",
             f"why: {verdict.reason}",

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from paddock.gateway.injection import Swapped
     from paddock.gateway.meter import Metered
 
-_PATH_CHARS: Final = 1024
 _TUNNEL: Final = 101
 
 
@@ -67,7 +66,7 @@ class Exchange:
     @property
     def path(self) -> str:
         """Without the query, for records."""
-        return self.head.path.partition("?")[0][:_PATH_CHARS]
+        return self.head.path.partition("?")[0]
 
     @property
     def names(self) -> tuple[str, ...]:

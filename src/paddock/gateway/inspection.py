@@ -7,6 +7,7 @@ opaque. Deny is the zero value only in the sense of the policy, which was asked 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
 _KEYS: Final = frozenset({"secrets", "requests", "meter", "spending"})
 _LOCALHOST: Final = Host(LOCALHOST)
 _SHOWN: Final = "***"
+
+
+def _any_of(values: set[bytes]) -> re.Pattern[str] | None:
+    """Finds the longest that is there."""
+    words = sorted((value.decode("ascii") for value in values if value), key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, words)), re.IGNORECASE) if words else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +70,7 @@ class Inspection:
         self._rules = rules or requests.RequestRules()
         self._meter = tuple(meter)
         self._places: dict[tuple[str, int, Scheme], Place] = {}
+        self._values = _any_of({each.leak for each in self.secrets} | set(self.retired))
 
     def __bool__(self) -> bool:
         """Whether it asks for anything at all."""
@@ -116,11 +124,8 @@ class Inspection:
         return known
 
     def redacted(self, text: str) -> str:
-        """Text for a record: without any value that this box's secrets have or had."""
-        for leak in (*(each.leak for each in self.secrets), *self.retired):
-            if leak:
-                text = text.replace(leak.decode("ascii"), _SHOWN)
-        return text
+        """Text for a record: without any value that this box's secrets have or had, in any case (names have one)."""
+        return self._values.sub(_SHOWN, text) if self._values is not None else text
 
 
 NOTHING: Final = Inspection()
