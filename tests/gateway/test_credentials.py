@@ -33,7 +33,8 @@ def test_a_secret_is_for_the_hosts_port_and_scheme_it_is_bound_to() -> None:
 def test_the_value_is_in_no_text_and_no_copy() -> None:
     found = one()
     assert found.reveal() == VALUE
-    assert found.leak == VALUE.encode()
+    assert found.leaks == (VALUE.encode(),)
+    assert one(value="a+b/c=d.e-f_g").leaks == (b"a+b/c=d.e-f_g", b"a%2Bb%2Fc%3Dd.e-f_g"), "and as a URL has it"
     for shown in (repr(found), str(found), f"{found}", repr([found]), repr(dataclasses.asdict(found.binding))):
         assert VALUE not in shown
     for carry in (copy.copy, copy.deepcopy, pickle.dumps):
@@ -46,7 +47,7 @@ def test_the_value_is_in_no_text_and_no_copy() -> None:
 def test_a_missing_secret_has_no_value_and_a_short_one_is_not_looked_for() -> None:
     assert one(missing=True, value="").reveal() == ""
     assert one(missing=True).reveal() == "", "whatever was sent with it"
-    assert one(value="short").leak == b""
+    assert one(value="short").leaks == ()
 
 
 @pytest.mark.parametrize(

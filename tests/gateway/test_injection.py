@@ -160,6 +160,20 @@ def test_no_part_of_an_answers_head_repeats_a_secret_not_even_one_that_was_repla
     assert redact(head, Inspection()) is head
 
 
+def test_a_value_is_known_also_as_a_url_spells_it() -> None:  # CRED-04 CRED-06
+    value, spelled = "live+/0123456789=", "live%2B%2F0123456789%3D"
+    known = secret(value=value)
+    inspection = Inspection.parse(document(known))
+    for word in (value, spelled):
+        assert isinstance(swapped(get(f"/?key={word}", host=OTHER), known, host=OTHER), Refusal)
+        raw = f"HTTP/1.1 302 Found\r\nLocation: /?key={word}\r\nContent-Length: 0\r\n\r\n".encode()
+        head = redact(parse_response(raw, bodiless=False), inspection)
+        assert head.headers[0] == ("Location", f"/?key={PLACEHOLDER}")
+        assert masks(inspection.place(Host(API), 443))[word.encode()] == b"*" * len(word)
+        assert inspection.redacted(f"/{word.lower()}") == "/***"
+    assert isinstance(swapped(get("/?key=live%2B%2F", host=OTHER), known, host=OTHER), Swapped), "a part is nothing"
+
+
 @pytest.mark.parametrize(
     ("kind", "written"),
     [

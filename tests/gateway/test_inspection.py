@@ -78,7 +78,7 @@ def test_values_that_were_replaced_are_remembered_within_bounds() -> None:  # CR
     assert now.after(now) is now
     for number in range(SECRETS_RETIRED_MAX * 2):
         before, now = now, Inspection.parse(document(secret(value=f"another-value-{number}"))).after(now)
-        assert now.retired[0] == before.secrets[0].leak
+        assert now.retired[0] == before.secrets[0].leaks[0]
     assert len(now.retired) == SECRETS_RETIRED_MAX
     back = Inspection.parse(document(secret(value="another-value-30"))).after(now)
     assert b"another-value-30" not in back.retired, "one that came back is valid again"

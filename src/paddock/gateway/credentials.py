@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
+from urllib.parse import quote
 
 from paddock import codec
 from paddock.errors import UserError
@@ -47,7 +48,7 @@ class Binding:
 class Credential:
     """A binding with its value. Not a dataclass: no `repr`, `asdict` or comparison of it can show the value."""
 
-    __slots__ = ("__value", "binding", "hosts", "needle", "placeholder")
+    __slots__ = ("__leaks", "__value", "binding", "hosts", "needle", "placeholder")
 
     def __init__(self, binding: Binding, value: str) -> None:
         """UserError for what cannot be a secret; the error names it and not its value."""
@@ -57,6 +58,7 @@ class Credential:
         self.needle = binding.placeholder.encode("ascii")
         self.hosts = tuple(_names(binding))
         self.__value = "" if binding.missing else value
+        self.__leaks = _leaks(self.__value)
 
     def __repr__(self) -> str:
         return f"<Credential {self.binding.name} {'missing' if self.binding.missing else '***'}>"
@@ -72,9 +74,9 @@ class Credential:
         return self.__value
 
     @property
-    def leak(self) -> bytes:
-        """The value as it would look in a request that must not have it; empty when it is too short to tell."""
-        return self.__value.encode("ascii") if len(self.__value) >= _LEAK_LEAST_CHARS else b""
+    def leaks(self) -> tuple[bytes, ...]:
+        """How the value would look where it must not be; none when it is too short to tell."""
+        return self.__leaks
 
     def is_for(self, host: Host, port: int, scheme: Scheme) -> bool:
         binding = self.binding
@@ -115,6 +117,13 @@ def _check(binding: Binding, value: str) -> None:
     fits = len(value) <= min(SECRET_VALUE_BYTES, _GROWTH_MAX * len(placeholder))
     if not _WORD.fullmatch(value) or not fits or placeholder in value:
         raise UserError(f"the value of secret {binding.name!r} cannot travel in a request", code="bad-secret")
+
+
+def _leaks(value: str) -> tuple[bytes, ...]:
+    """As it is, and as a URL spells it."""
+    if len(value) < _LEAK_LEAST_CHARS:
+        return ()
+    return tuple(dict.fromkeys((value.encode("ascii"), quote(value, safe="").encode("ascii"))))
 
 
 def _names(binding: Binding) -> Iterable[Pattern]:

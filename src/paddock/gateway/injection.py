@@ -88,7 +88,7 @@ def body_words(place: Place, content_type: str) -> dict[bytes, bytes]:
 
 def masks(place: Place) -> dict[bytes, bytes]:
     """What stands in an answer in place of the secrets that are bound here; as long as they are."""
-    found = {each.leak: each.needle for each in place.bound if each.leak}
+    found = {leak: each.needle for each in place.bound for leak in each.leaks}
     return {leak: needle if len(needle) == len(leak) else b"*" * len(leak) for leak, needle in found.items()}
 
 
@@ -105,7 +105,7 @@ def _leaked(seen: bytes, place: Place, inspection: Inspection) -> Refusal | None
         if value in seen:
             return _no(403, MISDIRECTED, "the request has a secret that was replaced and is no longer valid", "")
     for each in inspection.secrets:
-        if each.leak and each not in place.bound and each.leak in seen:
+        if each not in place.bound and any(leak in seen for leak in each.leaks):
             return _no(403, MISDIRECTED, f"the request has the value of secret '{each.name}'", _bound_to(each))
     return None
 
@@ -172,8 +172,9 @@ def _path(path: str, found: Iterable[Credential], used: dict[str, None]) -> str:
 
 def _returned(seen: bytes, inspection: Inspection) -> dict[str, str]:
     """The values in what a server sent, also those that a request took with it just before they were replaced."""
-    now = {each.reveal(): each.placeholder for each in inspection.secrets if each.leak and each.leak in seen}
-    return now | {old.decode("ascii"): _HIDDEN for old in inspection.retired if old in seen}
+    now = {leak: each.placeholder for each in inspection.secrets for leak in each.leaks if leak in seen}
+    found = now | {old: _HIDDEN for old in inspection.retired if old in seen}
+    return {leak.decode("ascii"): shown for leak, shown in found.items()}
 
 
 def _fields_without(headers: Headers, found: dict[str, str]) -> Headers:

@@ -32,7 +32,7 @@ _SHOWN: Final = "***"
 
 def _any_of(values: set[bytes]) -> re.Pattern[str] | None:
     """Finds the longest that is there."""
-    words = sorted((value.decode("ascii") for value in values if value), key=len, reverse=True)
+    words = sorted((value.decode("ascii") for value in values), key=len, reverse=True)
     return re.compile("|".join(map(re.escape, words)), re.IGNORECASE) if words else None
 
 
@@ -70,7 +70,7 @@ class Inspection:
         self._rules = rules or requests.RequestRules()
         self._meter = tuple(meter)
         self._places: dict[tuple[str, int, Scheme], Place] = {}
-        self._values = _any_of({each.leak for each in self.secrets} | set(self.retired))
+        self._values = _any_of({*(leak for each in self.secrets for leak in each.leaks), *self.retired})
 
     def __bool__(self) -> bool:
         """Whether it asks for anything at all."""
@@ -99,9 +99,9 @@ class Inspection:
 
     def after(self, before: Inspection) -> Inspection:
         """The same, with what was valid before and no longer is: a box that learned it must not use it any more."""
-        current = {each.leak for each in self.secrets}
-        old = [each.leak for each in before.secrets] + list(before.retired)
-        retired = [value for value in dict.fromkeys(old) if value and value not in current]
+        current = {leak for each in self.secrets for leak in each.leaks}
+        old = [leak for each in before.secrets for leak in each.leaks] + list(before.retired)
+        retired = [value for value in dict.fromkeys(old) if value not in current]
         if not retired:
             return self
         return Inspection(self.secrets, self._rules, self._meter, retired[:SECRETS_RETIRED_MAX], self.spending)
