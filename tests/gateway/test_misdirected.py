@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import functools
+import socket
+import ssl
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.gateway.test_inspected import CLOSE, KEY, requests
 from tests.support.inspecting import API, OTHER, PLACEHOLDER, VALUE, Roots, ask, document, get, inspected_box, secret
+from tests.support.origins_plain import web
 from tests.support.scene import Scene, connect, play, talk
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
 
 pytestmark = pytest.mark.box
@@ -105,5 +107,38 @@ def test_a_placeholder_of_another_box_is_sent_as_the_word_that_it_is() -> None: 
             assert header in seen.pop()
         other.inside(lambda: ask(other, get("/", f"X-Api-Key: {theirs}", CLOSE)))
         assert f"X-Api-Key: {VALUE[::-1]}" in seen.pop(), "where it is at home it is worth something"
+
+    play(act)
+
+
+def test_no_session_of_before_is_taken_up_again_so_a_server_is_verified_each_time() -> None:  # TLS-10
+    def act(scene: Scene) -> None:
+        reused: list[bool | None] = []
+        roots = Roots(scene)
+        context = roots.context()
+        context.options &= ~ssl.OP_NO_TICKET
+        context.num_tickets = 2
+
+        def origin(sock: socket.socket) -> None:
+            with context.wrap_socket(sock, server_side=True) as tls:
+                reused.append(tls.session_reused)
+                web(tls)
+
+        scene.origin(443, origin)
+        scene.names(API)
+        box = inspected_box(scene, document(secret()))
+        for _ in range(3):
+            assert "200 OK" in box.inside(lambda: ask(box, get("/", KEY, CLOSE)))
+        assert reused == [False] * 3
+
+        client = ssl.create_default_context(cadata=roots.authority.certificate_pem.decode())
+        session: ssl.SSLSession | None = None
+        for _ in range(2):
+            plain = socket.create_connection(("127.0.0.1", 443), 10)
+            with client.wrap_socket(plain, server_hostname=API, session=session) as tls:
+                tls.sendall(get("/", CLOSE))
+                assert tls.recv(65536)
+                session = tls.session
+        assert reused[3:] == [False, True], "a client that wants to may"
 
     play(act)
