@@ -270,6 +270,8 @@ def test_answers_come_in_the_order_of_the_requests(data: bytes, sent: list[bytes
         (b"HTTP/1.1 103 Hm\r\n\r\n" * (HTTP_INTERIM_MAX + 1), [GET], HTTP_INTERIM_MAX, "too many"),
         (b"HTTP/1.1 101 Switching Protocols\r\n\r\n", [GET], 0, "change of protocol"),
         (b"HTTP/1.1 101 Switching Protocols\r\n\r\n", [CONNECT], 0, "change of protocol"),
+        (b"HTTP/1.1 101 Switching Protocols\r\n\r\n", [WEBSOCKET], 0, "another protocol"),
+        (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\n\r\n", [WEBSOCKET], 0, "another protocol"),
         (b"HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\nok", [GET], 0, "with a body"),
         (b"HTTP/1.1 204 No Content\r\n\r\nok", [GET, GET], 2, "malformed status line"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n", [GET], 0, "both"),

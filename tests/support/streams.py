@@ -43,7 +43,7 @@ ANSWERS = [
     b"HTTP/1.1 204 No Content\r\n\r\n",
     b"HTTP/1.0 200 OK\r\n\r\n",
     b"HTTP/1.1 200 OK\r\n",
-    b"HTTP/1.1 101 S\r\n\r\n",
+    b"HTTP/1.1 101 S\r\nUpgrade: websocket\r\n\r\n",
     *PARTS[6:16],
     *PARTS[18:],
 ]

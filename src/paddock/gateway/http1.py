@@ -343,6 +343,8 @@ class ResponseParser(_Parser):
         elif head.status == 101 or (request.method == "CONNECT" and head.status < 300):
             if not request.leaves_http or (head.status == 101) != request.websocket:
                 raise BadRequest(502, "a change of protocol nobody asked for")
+            if head.status == 101 and head.fields.get("upgrade", "").lower() != "websocket":
+                raise BadRequest(502, "a change to another protocol than was asked for")
             self._events.append(head)
             self._answered()
             self._step = self._pause
