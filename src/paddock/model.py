@@ -159,6 +159,15 @@ class SecretUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lent:
+    """Secrets for a box, as their user said them."""
+
+    uses: tuple[SecretUse, ...] = ()
+    given: dict[str, str] = field(default_factory=dict, repr=False)  # values by name, of the caller's environment
+    said: tuple[str, ...] = ()  # what a person should know
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """What a box may spend in its life. None is no limit; zero is nothing."""
 

@@ -63,6 +63,10 @@ def test_bash_completes_the_names_of_secrets(tmp_path: Path) -> None:
         [PROGRAM, "secret", "set", "github"], input=b"0123456789", env=env, stdout=subprocess.DEVNULL, check=True
     )
     assert completed(["secret", "rm", "g"], env, tmp_path) == ["github"]
+    for verb in ("run", "create"):
+        assert completed([verb, "--secret", ""], env, tmp_path) == ["github"]
+        assert completed([verb, "--allow-host", "a", "--secret", "x"], env, tmp_path) == []
+    assert completed(["run", "--", "--secret", ""], env, tmp_path) == []
 
 
 @pytest.mark.box

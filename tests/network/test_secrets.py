@@ -95,6 +95,17 @@ def test_without_the_secret_the_same_request_fails_and_without_a_rule_the_run_sa
     assert (unknown.returncode, unknown.stderr.splitlines()[0]) == (2, b"error: there is no secret 'nobody'")
 
 
+def test_a_box_that_runs_is_lent_a_secret_without_being_made_anew(shop: Online) -> None:
+    assert shop.cli("create", *ALLOW, "plain").returncode == 0
+    job = shop.cli("exec", "-d", "plain", "sleep", "60").stdout
+    assert shop.cli("exec", "plain", "sh", "-c", curl(KEY)).stdout == b"no such key\n"
+    lent = shop.cli("run", "--secret", "shop", "plain", "--", "-c", curl(KEY))
+    assert (lent.stdout, b"secret shop: new to plain" in lent.stderr) == (b"welcome\n", True), lent.stderr
+    assert shop.cli("exec", "plain", "sh", "-c", curl(KEY)).stdout == b"welcome\n"
+    assert job.split(b"/")[1].strip() in shop.cli("logs", "--list", "plain").stdout  # nothing was restarted
+    assert shop.cli("exec", "plain", "pgrep", "sleep").returncode == 0
+
+
 def test_a_placeholder_of_one_box_is_nothing_in_another(shop: Online) -> None:
     first = shop.cli("run", "--secret", "shop", "--", "sh", "-c", "echo $SHOP_KEY").stdout.decode().strip()
     done = shop.cli("run", "--secret", "shop", *ALLOW, "--", "sh", "-c", f"{curl(KEY, value=first)}; {curl(KEY)}")
@@ -123,9 +134,13 @@ def test_a_key_of_the_shell_stays_in_memory_and_comes_back_with_the_next_run(onl
     assert first.stdout == b"welcome\n", first.stderr
     assert files_with(online.home, KEY.encode()) == []
     online.kill_daemon()
-    lost = online.cli("exec", "kept", "sh", "-c", curl(KEY))
-    assert b"welcome" not in lost.stdout
-    assert b"shop" in lost.stdout
+    for _ in range(2):  # whoever runs a command is told, each time
+        lost = online.cli("exec", "kept", "sh", "-c", curl(KEY))
+        assert b"welcome" not in lost.stdout
+        assert b"shop" in lost.stdout
+        assert b"no value for the secret 'shop': MY_KEY was not set" in lost.stderr
+    assert online.cli("exec", "kept", "sh", "-c", curl(KEY), env=mine).stdout == b"welcome\n"
+    online.kill_daemon()
     assert online.cli(*words, "--", "sh", "-c", curl(KEY), env=mine).stdout == b"welcome\n"
 
 

@@ -148,6 +148,44 @@ def test_a_record_that_cannot_be_read_is_made_anew(tmp_path: Path, workspace: Pa
     within(tmp_path / "home", act)
 
 
+def test_a_box_is_lent_more_and_what_it_has_stays(tmp_path: Path, workspace: Path) -> None:
+    async def act(runtime: Runtime) -> None:
+        for name in ("shop", "bank"):
+            store(runtime).put(bind(name, Words(hosts=[f"api.{name}.example"])), Secret(VALUE))
+        box = await made(runtime, workspace, SecretUse(name="shop"))
+        before = runtime.environment(box)["SHOP_API_KEY"]
+        store(runtime).remove("shop")  # what it has already is not asked for again
+        await runtime.lend(box, (SecretUse(name="bank"),), {})
+        env = runtime.environment(box)
+        assert (env["SHOP_API_KEY"], "BANK_API_KEY" in env) == (before, True)
+        assert [entry["missing"] for entry in await entries(runtime, box)] == [True, False]
+        runtime.credentials._held.clear()  # as another daemon finds it
+        assert runtime.environment(box) == env
+        await runtime.set_env(box.name, {"CAFE_API_KEY": "mine"}, ())
+        store(runtime).put(bind("cafe", Words(hosts=["api.cafe.example"])), Secret(VALUE))
+        for use, code in ((SecretUse(name="cafe"), "secret-clash"), (SecretUse(name="nobody"), "unknown-secret")):
+            with pytest.raises(UserError) as caught:
+                await runtime.lend(box, (use,), {})
+            assert caught.value.code == code
+        assert runtime.environment(box).items() >= env.items()
+        assert [use.name for use in box.row.spec.secrets] == ["shop", "bank"]
+
+    within(tmp_path / "home", act)
+
+
+def test_a_kept_record_with_more_than_the_box_has_gives_what_it_has(tmp_path: Path, workspace: Path) -> None:
+    async def act(runtime: Runtime) -> None:
+        box = await made(runtime, workspace, SecretUse(name="openai", variable="OPENAI_API_KEY"))
+        before = runtime.environment(box)
+        uses = (*box.row.spec.secrets, SecretUse(name="groq", variable="GROQ_API_KEY"))
+        runtime.credentials.keep(box, runtime.credentials.hold(uses, {}, box))  # and then the daemon died
+        for _ in range(2):
+            assert runtime.environment(box) == before
+            runtime.credentials._held.clear()
+
+    within(tmp_path / "home", act)
+
+
 def test_a_value_that_no_header_carries_is_refused_without_being_repeated() -> None:
     with pytest.raises(UserError) as caught:
         values_of({"shop": "two\nlines-of-it"})

@@ -30,6 +30,13 @@ def test_every_box_has_its_own() -> None:
     assert hold([GITHUB])[0].placeholder != hold([GITHUB])[0].placeholder
 
 
+def test_what_a_box_has_already_it_keeps() -> None:
+    first = hold([GITHUB])
+    more = hold([GITHUB, SHOP], {"github": first[0].placeholder})
+    assert more[0] == first[0]
+    assert more[1].placeholder not in {"", first[0].placeholder}
+
+
 def test_what_is_kept_with_a_box_has_no_value_and_comes_back() -> None:
     [held] = hold([GITHUB])
     entries([held], {"github": Secret(TEXT)})

@@ -21,6 +21,10 @@ _BASH = r"""_paddock() {
     for ((i = 2; i < COMP_CWORD; i++)); do  # what follows belongs to a command
         [[ ${COMP_WORDS[i]} != -- ]] || return 0
     done
+    if [[ ${COMP_WORDS[COMP_CWORD - 1]} == --secret && $verb =~ ^(run|create)$ ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(paddock secret ls -q 2>/dev/null)" -- "$word")
+        return
+    fi
     if [[ $word == -* ]]; then
         case $verb in
 @OPTIONS@
@@ -55,6 +59,10 @@ _paddock() {
         compadd -- @VERBS@
         return
     fi
+    if [[ $words[CURRENT-1] == --secret && $words[2] == (run|create) ]]; then
+        compadd -- ${(f)"$(paddock secret ls -q 2>/dev/null)"}
+        return
+    fi
     case $words[2] in
         daemon) compadd -- start stop status ;;
         completion) compadd -- bash zsh fish ;;
@@ -70,6 +78,7 @@ complete -c paddock -n '__fish_seen_subcommand_from daemon' -f -a 'start stop st
 complete -c paddock -n '__fish_seen_subcommand_from completion' -f -a 'bash zsh fish'
 @FISH_NOUNS@
 complete -c paddock -n '__fish_seen_subcommand_from @TAKING@' -a '(paddock ls -q 2>/dev/null)'
+complete -c paddock -n '__fish_seen_subcommand_from run create' -l secret -x -a '(paddock secret ls -q 2>/dev/null)'
 """
 _SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 

@@ -29,7 +29,7 @@ def exec_(options: argparse.Namespace) -> int:
         return transport.call(verb, args)[0]
 
     try:
-        answer, fds = transport.call("exec", {"box": options.box, "exec": _spec(options)})
+        answer, fds = _start(transport, {"box": options.box, "exec": _spec(options)})
         box, job, notes, untold = _read(answer)
         for note in notes:
             warn(note)
@@ -47,6 +47,16 @@ def exec_(options: argparse.Namespace) -> int:
         return code
     finally:
         transport.close()
+
+
+def _start(transport: Transport, args: Message) -> tuple[object, list[int]]:
+    """A daemon that is new asks for the values that secrets of the box have from your environment."""
+    answer, fds = transport.call("exec", {**args, "asked": False})
+    if not isinstance(answer, dict) or "wants" not in answer:
+        return answer, fds
+    from paddock.client.answers import own_values
+
+    return transport.call("exec", {**args, "given": own_values(answer) or {}})
 
 
 def _say_left(transport: Transport, box: tuple[str, str], *, look: bool) -> None:

@@ -1,91 +1,42 @@
-"""--secret: which secrets a box may use. Names go to the daemon; values only those that your own environment has."""
+"""--secret, and what is said of it: which secrets a box may use, and which are new to one that exists."""
 
 from __future__ import annotations
 
-import os
 import sys
-from dataclasses import dataclass, field
 
 from paddock import text
-from paddock.errors import UserError
-from paddock.model import SecretUse
-from paddock.paths import Paths
-from paddock.secrets import services
-from paddock.secrets.binding import check_name
-from paddock.secrets.boxes import Exported, exported
-from paddock.secrets.record import Kind
-from paddock.secrets.store import opened
+from paddock.client.lending import lend, own_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import argparse
+    from collections.abc import Iterable
 
     from paddock.client import Paddock
-    from paddock.model import BoxInfo
-    from paddock.secrets.binding import Binding
-    from paddock.secrets.store import Store
+    from paddock.model import BoxInfo, Lent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lent:
-    uses: tuple[SecretUse, ...] = ()
-    given: dict[str, str] = field(default_factory=dict, repr=False)  # by name, of this process's environment
-    said: tuple[str, ...] = ()  # what a person should know
+def of(paddock: Paddock, options: argparse.Namespace) -> Lent:
+    """What --secret says, told to whoever asked."""
+    lent = lend(options.secret, paddock.paths)
+    _say(lent.said, options)
+    return lent
 
 
-def lend(words: Sequence[str]) -> Lent:
-    """Of NAME and NAME:ro; UserError for one that is neither set nor exported."""
-    store = opened(Paths().secrets, os.environ)
-    uses, given, said = [], {}, []
-    for word in words:
-        use, bound = _use(store, word.removesuffix(":ro"), read_only=word.endswith(":ro"))
-        uses.append(use)
-        said.append(_said(use, bound))
-        if value := _own_value(store, use):
-            given[use.name] = value
-    return Lent(uses=tuple(uses), given=given, said=tuple(said))
+def again(paddock: Paddock, box: BoxInfo, lent: Lent, options: argparse.Namespace) -> None:
+    """A box that exists gets what is new, and what your environment has now: another shell may have lent it."""
+    given = {**own_values(box.secrets, paddock.paths), **lent.given}
+    if given or lent.uses:
+        paddock.call("secrets_lend", box=box.id, uses=lent.uses, given=given)
+        say_new(box, lent, options)
 
 
-def again(paddock: Paddock, box: BoxInfo) -> None:
-    """A box that exists gets what your environment has now; it may have been set in another shell."""
-    store = opened(Paths().secrets, os.environ)
-    if given := {use.name: value for use in box.secrets if (value := _own_value(store, use))}:
-        paddock.call("secrets_give", box=box.name, given=given)
+def say_new(box: BoxInfo, lent: Lent, options: argparse.Namespace) -> None:
+    """`box` as it was before. A process has the environment that it was started with."""
+    names = [use.name for use in lent.uses if use not in box.secrets]
+    _say((f"secret {name}: new to {box.name}; commands that start from now on have it" for name in names), options)
 
 
-def say(lent: Lent, *, quiet: bool) -> None:
-    for line in lent.said if not quiet else ():
+def _say(lines: Iterable[str], options: argparse.Namespace) -> None:
+    for line in lines if not getattr(options, "quiet", False) else ():
         print(f"paddock: {text.neutralise(line, 4 * text.LINE_CHARS)}", file=sys.stderr)
-
-
-def _use(store: Store, name: str, *, read_only: bool) -> tuple[SecretUse, Binding]:
-    record = store.find(check_name(name))
-    if record is not None:
-        return SecretUse(name=name, read_only=read_only), record.binding
-    found = _exported(name)
-    if found is None:
-        service = services.find(name)
-        also = f", or export {service.env[0]}" if service else " --host HOST"
-        raise UserError(
-            f"there is no secret '{name}'", hint=f"`paddock secret set {name}`{also}", code="unknown-secret"
-        )
-    return SecretUse(name=found.service, read_only=read_only, variable=found.variable), found.binding()
-
-
-def _exported(name: str) -> Exported | None:
-    service = services.find(name)
-    return next((found for found in exported(os.environ) if service and found.service == service.name), None)
-
-
-def _own_value(store: Store, use: SecretUse) -> str:
-    if use.variable:
-        return os.environ.get(use.variable, "")
-    record = store.find(use.name)
-    is_ours = record is not None and record.source.kind is Kind.ENV
-    return os.environ.get(record.source.words[0], "") if record and is_ours else ""
-
-
-def _said(use: SecretUse, bound: Binding) -> str:
-    origin = f" is {use.variable} of your shell;" if use.variable else ""
-    hosts, variables = ", ".join(bound.hosts), ", ".join(bound.env)
-    return f"secret {use.name}:{origin} goes to {hosts}; the box has a placeholder in {variables}"

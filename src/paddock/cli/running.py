@@ -12,7 +12,7 @@ from paddock.cli.attach import Detached, Running
 from paddock.cli.main import say_open, warn
 from paddock.client import Paddock
 from paddock.errors import PaddockError, UserError
-from paddock.model import Budget, Enforcement, ExecSpec, Network, TtySize, WorkspaceMode
+from paddock.model import Budget, Enforcement, ExecSpec, Lent, Network, TtySize, WorkspaceMode
 
 if TYPE_CHECKING:
     import argparse
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _AT_CREATION = (
     "name", "volume", "cpus", "memory", "pids", "disk", "publish", "review", "clone", "branch", "mask", "writable",
-    "secret",
 )  # fmt: skip
 
 
@@ -62,13 +61,13 @@ def _run_command(paddock: Paddock, options: argparse.Namespace) -> int:
     view = words.mode(options)
     _refuse_rm(view, options)
     is_kept = bool(options.detach or options.name or view is not WorkspaceMode.LIVE) and not options.rm
-    request, given = _request(options, agent="shell", ephemeral=not is_kept)
+    request, lent = _request(paddock, options, agent="shell", ephemeral=not is_kept)
     if not is_kept:
-        command = paddock.start_run(request, _exec_spec(options, options.command), given)
+        command = paddock.start_run(request, _exec_spec(options, options.command), lent.given)
         _announce(command.box, options)
         _warn_about_limits(command.box.limits)
         return _finish(paddock, command, options)
-    box, is_new = _named_box(paddock, request, given, options)
+    box, is_new = _named_box(paddock, request, lent, options)
     spec = _exec_spec(options, options.command, {} if is_new else request.env, box)
     if is_new:
         _warn_about_limits(box.refresh().limits)
@@ -87,38 +86,38 @@ def _refuse_rm(mode: WorkspaceMode, options: argparse.Namespace) -> None:
         raise UserError(message, hint="leave one out; `paddock rm` removes the box", code="usage")
 
 
-def _request(options: argparse.Namespace, *, agent: str, ephemeral: bool) -> tuple[BoxRequest, dict[str, str]]:
-    """What is asked for, and the values of secrets that our environment has."""
-    request = words.request(options, agent=agent, ephemeral=ephemeral)
-    if not options.secret:
-        return request, {}
+def _request(paddock: Paddock, options: argparse.Namespace, *, agent: str, ephemeral: bool) -> tuple[BoxRequest, Lent]:
+    """What is asked for, with the secrets of it and the values that our environment has."""
     from dataclasses import replace
 
+    lent = _lent(paddock, options)
+    return replace(words.request(options, agent=agent, ephemeral=ephemeral), secrets=lent.uses), lent
+
+
+def _lent(paddock: Paddock, options: argparse.Namespace) -> Lent:
+    if not options.secret:
+        return Lent()
     from paddock.cli import lending
 
-    lent = lending.lend(options.secret)
-    lending.say(lent, quiet=getattr(options, "quiet", False))
-    return replace(request, secrets=lent.uses), lent.given
+    return lending.of(paddock, options)
 
 
-def _lend_again(paddock: Paddock, info: BoxInfo, options: argparse.Namespace) -> None:
-    """To a box that exists: what our environment has now, and what it may spend if that was said."""
-    if info.secrets:
+def _lend_again(paddock: Paddock, info: BoxInfo, lent: Lent, options: argparse.Namespace) -> None:
+    """To a box that exists: secrets, what our environment has now, and what it may spend if that was said."""
+    if info.secrets or lent.uses:
         from paddock.cli import lending
 
-        lending.again(paddock, info)
+        lending.again(paddock, info, lent, options)
     budget = words.budget(options)
     if budget != Budget():
         paddock.call("budget", box=info.name, budget=budget)
 
 
-def _named_box(
-    paddock: Paddock, request: BoxRequest, given: dict[str, str], options: argparse.Namespace
-) -> tuple[Box, bool]:
+def _named_box(paddock: Paddock, request: BoxRequest, lent: Lent, options: argparse.Namespace) -> tuple[Box, bool]:
     """A new box; or the one of this name, if it is the box of this directory."""
     known = {info.name: info for info in paddock.ls()}
     if not request.name or request.name not in known:
-        return paddock.box(paddock.call("create", request=request, given=given)), True
+        return paddock.box(paddock.call("create", request=request, given=lent.given)), True
     info = known[request.name]
     if info.workspace != os.path.realpath(request.workspace):
         raise UserError(
@@ -127,7 +126,7 @@ def _named_box(
             code="exists",
         )
     _refuse_creation_options(info, options, allowed="name")
-    _lend_again(paddock, info, options)
+    _lend_again(paddock, info, lent, options)
     return _with_network(paddock.get(info.name), options), False
 
 
@@ -191,11 +190,12 @@ def _agent_box(paddock: Paddock, options: argparse.Namespace) -> Box:
             hint=f"agents: {', '.join(agents.names())}; `paddock ls` lists boxes; `paddock run -- CMD` runs a command",
             code="unknown-agent",
         )
-    box, is_new = paddock.open(*_request(options, agent=options.what, ephemeral=False))
+    request, lent = _request(paddock, options, agent=options.what, ephemeral=False)
+    box, is_new = paddock.open(request, lent.given)
     if is_new:
         _warn_about_limits(box.refresh().limits)
-    elif not options.secret:
-        _lend_again(paddock, box.info, options)
+    else:
+        _lend_again(paddock, known.get(box.name, box.info), lent, options)
     return box
 
 
@@ -204,7 +204,7 @@ def _known_box(paddock: Paddock, info: BoxInfo, options: argparse.Namespace) -> 
         hint = f"`paddock run {info.name}` without a directory"
         raise UserError(f"the box {info.name!r} has its workspace already", hint=hint, code="usage")
     _refuse_creation_options(info, options)
-    _lend_again(paddock, info, options)
+    _lend_again(paddock, info, _lent(paddock, options), options)
     box = paddock.get(info.name)
     if values := environment.chosen(options):
         box.set_env(values)
@@ -245,8 +245,8 @@ def create(options: argparse.Namespace) -> int:
         agent, name = options.agent or agents.DEFAULT, agent
     options.name = name
     with Paddock() as paddock:
-        request, given = _request(options, agent=agent, ephemeral=False)
-        box = paddock.box(paddock.call("create", request=request, given=given))
+        request, lent = _request(paddock, options, agent=agent, ephemeral=False)
+        box = paddock.box(paddock.call("create", request=request, given=lent.given))
         _warn_about_limits(box.refresh().limits)
         print(box.name)
     return 0

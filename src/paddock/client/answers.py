@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from paddock import frames
 from paddock.errors import PaddockError, Unavailable, UserError
 from paddock.limits import FRAME_DATA_BYTES
-from paddock.model import BoxRequest, ExecResult, Limits, Network
+from paddock.model import BoxRequest, Budget, ExecResult, Limits, Network
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paddock.client.reply import Frame
     from paddock.frames import Message
-    from paddock.model import Mount
+    from paddock.model import Mount, SecretUse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +158,14 @@ def one_channel(fds: list[int]) -> int:
     return fds[0]
 
 
+def own_values(answer: object) -> dict[str, str] | None:
+    """What the daemon asks for before it starts a command, of our environment; None if it does not ask."""
+    wants = answer.get("wants") if isinstance(answer, dict) else None
+    if not isinstance(wants, dict):
+        return None
+    return {str(name): value for name, variable in wants.items() if (value := os.environ.get(str(variable)))}
+
+
 def stdin_frames(data: bytes) -> bytes:
     """All of a command's input, and its end."""
     out = bytearray()
@@ -177,6 +185,8 @@ def box_request(
     limits: Limits | None = None,
     network: Network | None = None,
     ephemeral: bool = False,
+    secrets: tuple[SecretUse, ...] = (),
+    budget: Budget | None = None,
 ) -> BoxRequest:
     """A request in the caller's name: relative paths are the caller's, and so is PATH."""
     return BoxRequest(
@@ -189,6 +199,8 @@ def box_request(
         network=network or Network(),
         ephemeral=ephemeral,
         caller_path=os.environ.get("PATH", ""),
+        secrets=secrets,
+        budget=budget or Budget(),
     )
 
 

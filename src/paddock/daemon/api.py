@@ -48,6 +48,8 @@ class Run:
 class Exec:
     box: str
     exec: ExecSpec
+    given: dict[str, str] = field(default_factory=dict, repr=False)
+    asked: bool = True  # about variables of the caller's environment that secrets of the box come from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,8 @@ class Session:
     box: str
     args: tuple[str, ...] = ()
     exec: ExecSpec
+    given: dict[str, str] = field(default_factory=dict, repr=False)
+    asked: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,12 +150,16 @@ async def _run(runtime: Runtime, args: Run) -> Answer:
 
 async def _exec(runtime: Runtime, args: Exec) -> Answer:
     box = runtime.find(args.box)
+    if wants := await secret_api.wants(runtime, box, args.given, asked=args.asked):
+        return wants
     job, channel = await execution.start(runtime, box, args.exec)
     return await _started(runtime, box, job, channel, args.exec)
 
 
 async def _session(runtime: Runtime, args: Session) -> Answer:
     box = runtime.find(args.box)
+    if wants := await secret_api.wants(runtime, box, args.given, asked=args.asked):
+        return wants
     spec = replace(args.exec, argv=(*runtime.agent_command(box), *args.args))
     begin = execution.start if args.args or spec.detach else execution.session
     job, channel = await begin(runtime, box, spec)

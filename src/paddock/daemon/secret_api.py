@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from paddock import codec
 from paddock.daemon.answer import Answer
-from paddock.model import Budget
-from paddock.runtime.credentials import values_of
+from paddock.model import Budget, SecretUse
+from paddock.runtime.credentials import note_wanting, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from paddock.runtime import Runtime
+    from paddock.runtime.box import Box
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +24,10 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Give:
+class Lend:
     box: str
-    given: dict[str, str] = field(repr=False)
+    uses: tuple[SecretUse, ...] = ()
+    given: dict[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +45,25 @@ async def changed(runtime: Runtime, args: Changed) -> Answer:
     return Answer(result={"boxes": await runtime.secrets_changed(args.names)})
 
 
-async def give(runtime: Runtime, args: Give) -> Answer:
-    await runtime.give(runtime.find(args.box), values_of(args.given))
+async def lend(runtime: Runtime, args: Lend) -> Answer:
+    await runtime.lend(runtime.find(args.box), args.uses, values_of(args.given))
     return Answer()
+
+
+async def wants(runtime: Runtime, box: Box, given: dict[str, str], *, asked: bool) -> Answer | None:
+    """Before a command: what the caller can be asked for, if it was not. A daemon that is new has no values of shells.
+
+    What the caller does not have either is said with the command.
+    """
+    if not box.row.spec.secrets:
+        return None
+    if given:
+        await runtime.lend(box, (), values_of(given))
+    wanting = await asyncio.to_thread(runtime.credentials.wanting, box)
+    if wanting and not asked:
+        return Answer(result={"wants": wanting})
+    note_wanting(box, wanting)
+    return None
 
 
 async def budget(runtime: Runtime, args: SetBudget) -> Answer:
@@ -69,7 +87,7 @@ async def spent(runtime: Runtime, args: Usage) -> Answer:
 
 VERBS: dict[str, tuple[type, Callable[[Runtime, Any], Awaitable[Answer]]]] = {
     "secrets_changed": (Changed, changed),
-    "secrets_give": (Give, give),
+    "secrets_lend": (Lend, lend),
     "budget": (SetBudget, budget),
     "usage": (Usage, usage),
     "spent": (Usage, spent),

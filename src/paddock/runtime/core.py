@@ -26,10 +26,10 @@ from paddock.runtime.workspaces import Workspaces
 from paddock.secrets.store import opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from paddock.engines.base import Engine
-    from paddock.model import BoxId, BoxSpec
+    from paddock.model import BoxId, BoxSpec, SecretUse
     from paddock.paths import Paths
     from paddock.reports import LeaveReport, RemovalInfo
     from paddock.runtime.box import Box
@@ -143,7 +143,7 @@ class Runtime:
         if request.network != Network():
             await self.set_network(existing, lambda network: merge(network, request.network))
         await self.set_budget(existing, request.budget)
-        await self.give(existing, given or {})
+        await self.lend(existing, request.secrets, given or {})
         return existing, False
 
     # -- change --------------------------------------------------------------------------------------------------------
@@ -176,12 +176,22 @@ class Runtime:
         if self.network is not None:
             await self.network.push_secrets([box])
 
-    async def give(self, box: Box, given: Mapping[str, Secret]) -> None:
-        """The values that the caller's environment has now; in force when this returns."""
-        if given:
-            self.credentials.give(box, given)
-            if self.network is not None:
-                await self.network.push_secrets([box])
+    async def lend(self, box: Box, uses: Sequence[SecretUse], given: Mapping[str, Secret]) -> None:
+        """More secrets for a box, and the values that the caller's environment has now; in force when this returns.
+
+        Commands that start from now on have the placeholders of what is new; those it had stay as they are.
+        """
+        async with box.lock:
+            wanted = tuple({use.name: use for use in (*box.row.spec.secrets, *uses)}.values())
+            if wanted != box.row.spec.secrets:
+                spec = replace(box.row.spec, secrets=wanted)
+                held = await asyncio.to_thread(self.credentials.hold, wanted, spec.env, box)
+                await asyncio.to_thread(self.credentials.keep, box, held)
+                await self.register.change(box, spec)
+                self.credentials.changes += 1
+        self.credentials.give(box, given)
+        if self.network is not None and self.credentials.is_behind(box):
+            await self.network.push_secrets([box])
 
     async def secrets_changed(self, names: Collection[str]) -> int:
         """Secrets were set or removed: running boxes use what is there now. Returns how many have one of them."""

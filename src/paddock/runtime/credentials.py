@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import json
 import logging
 from dataclasses import dataclass, replace
@@ -65,9 +66,15 @@ class Credentials:
 
     # -- a box comes and goes ------------------------------------------------------------------------------------------
 
-    def hold(self, uses: Sequence[SecretUse], env: Mapping[str, str]) -> tuple[Held, ...]:
-        """New placeholders for a box. UserError for a secret that nobody set, or that clashes with another variable."""
-        held = boxes.hold(self._binding(use) for use in uses)
+    def hold(self, uses: Sequence[SecretUse], env: Mapping[str, str], box: Box | None = None) -> tuple[Held, ...]:
+        """Placeholders for a box, new ones but for those that it has.
+
+        UserError for a secret that nobody set, or that clashes with another variable.
+        """
+        had = {} if box is None else {item.name: item for item in self.held(box)}
+        same = set() if box is None else {use.name for use in box.row.spec.secrets if use in uses} & had.keys()
+        bound = [had[use.name].binding if use.name in same else self._binding(use) for use in uses]
+        held = boxes.hold(bound, {name: item.placeholder for name, item in had.items()})
         for variable in boxes.environment(held):
             if variable in env:
                 hint = "leave out -e: the box has a placeholder in it"
@@ -86,6 +93,16 @@ class Credentials:
             self._given.setdefault(box.row.id, {}).update(taken)
             self.changes += 1
 
+    def wanting(self, box: Box) -> dict[str, str]:
+        """Variables of the caller's shell by the secrets whose values this daemon does not have, as after its start."""
+        given = self._given.get(box.row.id, {})
+        found = {}
+        for use in box.row.spec.secrets:
+            with contextlib.suppress(PaddockError):  # one that is gone is told of with the document
+                if use.name not in given and (variable := self._variable(use)):
+                    found[use.name] = variable
+        return found
+
     def forget(self, box_id: str) -> None:
         for table in (self._held, self._given, self._locks, self._seen):
             table.pop(box_id, None)
@@ -101,7 +118,8 @@ class Credentials:
         known = self._held.get(box.row.id)
         if known is None:
             known = self._held[box.row.id] = self._read(box)
-        return known
+        names = {use.name for use in box.row.spec.secrets}
+        return tuple(item for item in known if item.name in names)  # more is kept just before a box gets more
 
     def telling(self, box: Box) -> asyncio.Lock:
         """Held from the making of a document until the gateway has it: no older one may come after a newer."""
@@ -146,7 +164,9 @@ class Credentials:
         held, values, problems = [], {}, []
         uses = {use.name: use for use in box.row.spec.secrets}
         for item in self.held(box):
-            use = uses[item.name]
+            use = uses.get(item.name)
+            if use is None:  # given this moment: another document follows
+                continue
             try:
                 held.append(replace(item, binding=self._binding(use)))  # as it is bound now
                 values[item.name] = self._value(box, use)
@@ -172,17 +192,20 @@ class Credentials:
         return replace(bound, git=replace(bound.git, write=False))
 
     def _value(self, box: Box, use: SecretUse) -> Secret:
-        variable = use.variable
+        variable = self._variable(use)
         if not variable:
-            record = self._store.record(use.name)
-            if record.source.kind is not Kind.ENV:
-                return self._store.resolve(use.name, self._environ)
-            variable = record.source.words[0]
+            return self._store.resolve(use.name, self._environ)
         given = self._given.get(box.row.id, {}).get(use.name)
         if given is None:
-            hint = f"export it and `paddock run {box.name}` again"
-            raise UserError(f"no value for the secret '{use.name}': {variable} was not set; {hint}", code="no-secret")
+            raise UserError(_not_set(use.name, variable), code="no-secret")
         return given
+
+    def _variable(self, use: SecretUse) -> str:
+        """Of the caller's shell, which the value comes from; empty if it comes from elsewhere."""
+        if use.variable:
+            return use.variable
+        record = self._store.record(use.name)
+        return record.source.words[0] if record.source.kind is Kind.ENV else ""
 
     def _read(self, box: Box) -> tuple[Held, ...]:
         """As it was kept. What cannot be read is made anew: a placeholder can be replaced, a wrong one not be trusted.
@@ -193,7 +216,8 @@ class Credentials:
         names = {use.name for use in box.row.spec.secrets}
         try:
             kept = codec.from_wire(Kept, json.loads(ownfile.read_own(path, _FILE_BYTES)))
-            if {item.name for item in kept.held} == names and len(kept.held) == len(names):
+            kept_names = [item.name for item in kept.held]
+            if names <= set(kept_names) and len(set(kept_names)) == len(kept_names):
                 return kept.held
             log.warning("%s is about other secrets", path)
         except (OSError, ValueError, RecursionError, PaddockError) as error:
@@ -213,6 +237,16 @@ def _metered(budget: Budget, held: Sequence[Held]) -> list[str]:
         return list(apis.hosts())
     bound = [pattern for item in held for pattern in item.binding.patterns]
     return [host for host in apis.hosts() if any(Pattern(host).meets(pattern) for pattern in bound)]
+
+
+def _not_set(name: str, variable: str) -> str:
+    return f"no value for the secret '{name}': {variable} was not set; export it and run the command again"
+
+
+def note_wanting(box: Box, wanting: Mapping[str, str]) -> None:
+    """For whoever runs the next command."""
+    said = [_not_set(name, variable) for name, variable in wanting.items()]
+    box.notes += [line for line in said if line not in box.notes]
 
 
 def values_of(given: Mapping[str, str]) -> dict[str, Secret]:

@@ -56,7 +56,7 @@ def normalise(request: BoxRequest, *, private: tuple[str, ...], home: str, taken
 def require_same_shape(spec: BoxSpec, request: BoxRequest, wanted: BoxSpec) -> None:
     """What was asked for, where anything was, must be what the box has; `wanted` is what the request would become."""
     plain = BoxRequest(workspace=request.workspace)
-    for key in ("engine", "mounts", "limits", "mode", "branch", "masks", "writable", "secrets"):
+    for key in ("engine", "mounts", "limits", "mode", "branch", "masks", "writable"):
         if getattr(request, key) != getattr(plain, key) and getattr(wanted, key) != getattr(spec, key):
             raise _different(spec, key)
     if request.network.publish and wanted.network.publish != spec.network.publish:

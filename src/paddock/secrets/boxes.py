@@ -57,9 +57,18 @@ def exported(environ: Mapping[str, str]) -> tuple[Exported, ...]:
     return tuple(found)
 
 
-def hold(bindings: Iterable[Binding], random: Random = os.urandom) -> tuple[Held, ...]:
-    """New placeholders for a box. UserError if one name or one variable would stand for two secrets."""
-    held = tuple(Held(binding=item, placeholder=make(services.shape_of(item.name), random)) for item in bindings)
+def hold(
+    bindings: Iterable[Binding], known: Mapping[str, str] | None = None, random: Random = os.urandom
+) -> tuple[Held, ...]:
+    """Placeholders for a box: those that it has by name, new ones for the rest.
+
+    UserError if one name or one variable would stand for two secrets.
+    """
+    had = known or {}
+    held = tuple(
+        Held(binding=item, placeholder=had.get(item.name) or make(services.shape_of(item.name), random))
+        for item in bindings
+    )
     _check_apart([(item.name, item.name) for item in held], "are one")
     _check_apart([(variable, item.name) for item in held for variable in item.binding.env], "would both be")
     return held

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.errors import UserError
-from paddock.model import BoxState
+from paddock.model import BoxState, Budget, ExecSpec
 from paddock.reports import RemovalInfo
 from tests.support.sdk import within
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+KEY = "live-5f0c2a7741d94e6b9f"
 
 
 def test_a_run_gives_output_and_exit_code(installation: Installation) -> None:
@@ -25,6 +26,41 @@ def test_a_run_gives_output_and_exit_code(installation: Installation) -> None:
         assert (done.stdout, done.exit_code) == (b"in", 3)
 
     within(installation, act)
+
+
+def test_a_run_and_a_box_are_lent_secrets_and_held_to_a_budget(
+    own_installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    show = ["sh", "-c", "echo $OPENAI_API_KEY $GROQ_API_KEY"]
+
+    async def act(paddock: AsyncPaddock) -> None:
+        workspace, budget = str(own_installation.workspace), Budget(tokens=1000)
+        done = await paddock.run(show, workspace=workspace, secrets=("openai",), budget=budget)
+        assert done.stdout.startswith(b"sk-proj-")
+        async with await paddock.create("sdk", workspace=workspace, secrets=("openai",), budget=budget) as box:
+            assert (box.info.secrets[0].name, box.info.budget) == ("openai", budget)
+            first = (await box.exec(show)).stdout.split()
+            monkeypatch.setenv("GROQ_API_KEY", KEY)
+            await box.lend("groq")
+            second = (await box.exec(show)).stdout.split()
+            assert (len(first), len(second), second[0]) == (1, 2, first[0])
+            own_installation.kill_daemon()
+            told = await box.start(ExecSpec(argv=("true",)))
+            assert told.notes == ()  # this process has the values, and a new daemon asks for them
+            assert (await told.finish()).ok
+            own_installation.kill_daemon()
+            monkeypatch.delenv("GROQ_API_KEY")
+            lost = await box.start(ExecSpec(argv=("true",)))
+            assert any("no value for the secret 'groq': GROQ_API_KEY was not set" in note for note in lost.notes)
+            assert (await lost.finish()).ok
+            job = await box.detach(["true"])
+            assert job in [known.id for known in await box.jobs()]
+        with pytest.raises(UserError) as caught:
+            await paddock.run(["true"], workspace=workspace, secrets=("nobody",))
+        assert caught.value.code == "unknown-secret"
+
+    within(own_installation, act)
 
 
 def test_many_runs_at_once_each_have_their_own_box(installation: Installation) -> None:

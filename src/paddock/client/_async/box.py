@@ -77,24 +77,25 @@ class AsyncBox:
 
     async def start(self, spec: ExecSpec) -> AsyncCommand:
         """Start a command and stream it."""
-        return await self._paddock.command("exec", box=self.name, exec=spec)
+        return await self._paddock.command("exec", box=self.name, exec=spec, asked=False)
 
     async def session(self, spec: ExecSpec, args: Sequence[str] = ()) -> AsyncCommand:
         """The agent's own command, or its waiting terminal session."""
-        return await self._paddock.command("session", box=self.name, exec=spec, args=tuple(args))
+        return await self._paddock.command("session", box=self.name, exec=spec, args=tuple(args), asked=False)
 
     async def detach(self, argv: Sequence[str], *, cwd: str = "", env: dict[str, str] | None = None) -> str:
         """Start a command that outlives us; returns the job's id, whose output is journalled."""
         return await self.detach_spec(ExecSpec(argv=tuple(argv), cwd=cwd, env=env or {}, detach=True))
 
     async def detach_spec(self, spec: ExecSpec) -> str:
-        answer = expect_object(await self._paddock.call("exec", box=self.name, exec=spec))
-        return str(answer.get("job"))
+        answer, _ = await self._paddock.started("exec", box=self.name, exec=spec, asked=False)
+        return str(expect_object(answer).get("job"))
 
     async def detach_session(self, spec: ExecSpec, args: Sequence[str] = ()) -> str:
         """The agent's own command, left running."""
-        answer = expect_object(await self._paddock.call("session", box=self.name, exec=spec, args=tuple(args)))
-        return str(answer.get("job"))
+        wire = {"box": self.name, "exec": spec, "args": tuple(args), "asked": False}
+        answer, _ = await self._paddock.started("session", **wire)
+        return str(expect_object(answer).get("job"))
 
     async def connect(self, job: str) -> AsyncCommand:
         """Attach again to a running command; output from now on."""
@@ -119,6 +120,11 @@ class AsyncBox:
         self._info = codec.from_wire(
             BoxInfo, await self._paddock.call("env", box=self.name, set=values, unset=tuple(unset))
         )
+
+    async def lend(self, *secrets: str) -> None:
+        """More secrets, by words as of `--secret`; commands that start from now on have their placeholders."""
+        lent = self._paddock.lent(secrets)
+        await self._paddock.call("secrets_lend", box=self.name, uses=lent.uses, given=lent.given)
 
     async def set_network(self, change: Network) -> PolicyInfo:
         """Add rules and presets and set what is not empty; open connections that are no longer allowed are closed."""

@@ -15,14 +15,17 @@ from paddock.client.answers import (
     expect_list,
     expect_object,
     one_channel,
+    own_values,
 )
 from paddock.errors import UserError
 from paddock.model import (
     BoxInfo,
     BoxRequest,
+    Budget,
     ExecResult,
     ExecSpec,
     JobInfo,
+    Lent,
     Limits,
     Mount,
     Network,
@@ -81,20 +84,28 @@ class Paddock:
         mounts: Sequence[Mount] = (),
         limits: Limits | None = None,
         network: Network | None = None,
+        secrets: Sequence[str] = (),
+        budget: Budget | None = None,
         stdin: bytes = b"",
         timeout_s: float | None = None,
     ) -> ExecResult:
-        """Run one command in a box that exists only for it."""
+        """Run one command in a box that exists only for it. Secrets are words as of `--secret`: "github:ro"."""
+        lent = self.lent(secrets)
         request = box_request(
-            workspace=workspace, env=env, mounts=mounts, limits=limits, network=network, ephemeral=True
+            workspace=workspace,
+            env=env,
+            mounts=mounts,
+            limits=limits,
+            network=network,
+            ephemeral=True,
+            secrets=lent.uses,
+            budget=budget,
         )
         spec = ExecSpec(argv=tuple(argv), stdin=bool(stdin), timeout_s=timeout_s)
-        command = self.start_run(request, spec)
+        command = self.start_run(request, spec, lent.given)
         return command.finish(stdin)
 
-    def start_run(
-        self, request: BoxRequest, spec: ExecSpec, given: dict[str, str] | None = None
-    ) -> Command:
+    def start_run(self, request: BoxRequest, spec: ExecSpec, given: dict[str, str] | None = None) -> Command:
         """`given` are values of secrets that come from the caller's environment, by name."""
         return self.command("run", request=request, exec=spec, given=given or {})
 
@@ -109,14 +120,33 @@ class Paddock:
         limits: Limits | None = None,
         network: Network | None = None,
         view: View | None = None,
+        secrets: Sequence[str] = (),
+        budget: Budget | None = None,
     ) -> Box:
-        """Make a box; it starts with its first command."""
+        """Make a box; it starts with its first command. Secrets are words as of `--secret`: "github:ro"."""
+        lent = self.lent(secrets)
         request = box_request(
-            name=name, workspace=workspace, agent=agent, env=env, mounts=mounts, limits=limits, network=network
+            name=name,
+            workspace=workspace,
+            agent=agent,
+            env=env,
+            mounts=mounts,
+            limits=limits,
+            network=network,
+            secrets=lent.uses,
+            budget=budget,
         )
         if view:
             request = replace(request, mode=view.mode, branch=view.branch, masks=view.masks, writable=view.writable)
-        return self.box(self.call("create", request=request))
+        return self.box(self.call("create", request=request, given=lent.given))
+
+    def lent(self, words: Sequence[str]) -> Lent:
+        """Secrets by their words, with the values that this process's environment has of them."""
+        if not words:
+            return Lent()
+        from paddock.client.lending import lend  # loads much, and is needed by few
+
+        return lend(words, self.paths)
 
     def open(self, request: BoxRequest, given: dict[str, str] | None = None) -> tuple[Box, bool]:
         """The box of an agent and a directory, made when there is none; says whether it is new."""
@@ -161,8 +191,7 @@ class Paddock:
 
     def command(self, verb: str, **args: object) -> Command:
         """A verb whose answer is a command's channel."""
-        wire: Message = {key: codec.to_wire(value) for key, value in args.items()}
-        result, fds = self._transport.call(verb, wire)
+        result, fds = self.started(verb, **args)
         channel = Channel(one_channel(fds))
         try:
             answer = expect_object(result)
@@ -171,6 +200,15 @@ class Paddock:
         except BaseException:
             channel.close()
             raise
+
+    def started(self, verb: str, **args: object) -> tuple[object, list[int]]:
+        """A verb that starts a command; a daemon that is new asks for the values that our environment has."""
+        wire: Message = {key: codec.to_wire(value) for key, value in args.items()}
+        result, fds = self._transport.call(verb, wire)
+        given = own_values(result)
+        if given is None:
+            return result, fds
+        return self._transport.call(verb, {**wire, "given": given, "asked": True})
 
     def channel(self, name: str) -> Channel:
         """A fresh channel to a box's init (docs/frames.md)."""
