@@ -88,7 +88,10 @@ def test_a_variable_of_the_shell_comes_with_the_request_and_is_written_nowhere(t
         assert not any(VALUE.encode() in path.read_bytes() for path in files)
         runtime.credentials.forget(box.row.id)
         assert (await entries(runtime, box))[0]["missing"] is True
-        assert "MY_KEY was not set" in box.told()[0]
+        assert "MY_KEY was not set" in box.notes[0]
+        await runtime.lend(box, (), values_of({"shop": VALUE}))
+        assert (await entries(runtime, box))[0]["missing"] is False
+        assert box.told() == []  # it is there now
 
     within(tmp_path / "home", act)
 

@@ -134,6 +134,8 @@ class Credentials:
             return b""
         self._seen[box.row.id] = self.changes
         held, values, problems = await asyncio.to_thread(self._look_up, box)
+        known = tuple(_no_value(name) for name in values)  # noted before they were given
+        box.notes = [note for note in box.notes if not known or not note.startswith(known)]
         box.notes += [problem for problem in problems if problem not in box.notes]
         document: dict[str, object] = {"secrets": boxes.entries(held, values)}
         if meter := _metered(box.row.spec.budget, held):
@@ -239,8 +241,12 @@ def _metered(budget: Budget, held: Sequence[Held]) -> list[str]:
     return [host for host in apis.hosts() if any(Pattern(host).meets(pattern) for pattern in bound)]
 
 
+def _no_value(name: str) -> str:
+    return f"no value for the secret '{name}': "
+
+
 def _not_set(name: str, variable: str) -> str:
-    return f"no value for the secret '{name}': {variable} was not set; export it and run the command again"
+    return f"{_no_value(name)}{variable} was not set; export it and run the command again"
 
 
 def note_wanting(box: Box, wanting: Mapping[str, str]) -> None:

@@ -161,9 +161,10 @@ class Networks:
         go on with a value that was taken back."""
         async with self._credentials.telling(box):
             try:
-                document = await self._credentials.document(box)
                 await self._root(gateway)
-                await gateway.set_secrets(box.row.id, document)
+                await gateway.set_secrets(box.row.id, await self._credentials.document(box))
+                while self._credentials.is_behind(box):  # who gave a value meanwhile found no gateway to tell
+                    await gateway.set_secrets(box.row.id, await self._credentials.document(box))
             except (OSError, PaddockError) as error:
                 log.warning("the network of %s stays closed: %s", box.name, error)
                 await _drop(gateway, box.row.id)
