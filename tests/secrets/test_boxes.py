@@ -20,7 +20,8 @@ SHOP = bind("shop", Words(hosts=["http://api.shop.example:8080"], headers=["X-Ke
 def test_a_box_has_a_placeholder_in_every_variable() -> None:
     held = hold([GITHUB, SHOP])
     env = environment(held)
-    assert set(env) == {"GH_TOKEN", "GITHUB_TOKEN", "SHOP_API_KEY"}
+    assert set(env) == {"GH_TOKEN", "GITHUB_TOKEN", "SHOP_API_KEY", "PADDOCK_GIT"}
+    assert env["PADDOCK_GIT"] == f"https://github.com={held[0].placeholder}"
     assert env["GH_TOKEN"] == env["GITHUB_TOKEN"] == held[0].placeholder
     assert env["GH_TOKEN"].startswith("ghp_")
     assert env["GH_TOKEN"] != env["SHOP_API_KEY"]
@@ -81,7 +82,7 @@ def test_a_name_or_a_variable_stands_for_one_secret(bindings: list[object]) -> N
 
 def test_a_secret_may_be_named_as_its_variable() -> None:
     [held] = hold([bind("x", Words(hosts=["a.example"], env=["x"]))])
-    assert environment([held]) == {"x": held.placeholder}
+    assert environment([held])["x"] == held.placeholder
 
 
 def test_keys_exported_in_the_callers_shell_are_found() -> None:

@@ -25,6 +25,7 @@ ZONE: dict[str, list[list[str]]] = {
     "www.allowed.example": [[PUBLIC]],
     "other.example": [[OTHER]],
     "api.anthropic.com": [[PUBLIC]],
+    "github.com": [[PUBLIC]],
     "private.example": [["10.20.30.40"]],
     "loopback.example": [["127.0.0.1"]],
     "metadata.example": [["169.254.169.254"]],

@@ -4,20 +4,23 @@
 
 DNS on 127.0.0.1:53 answers from ZONE.json, read anew for every query: a name has a list of answers, of which the n-th
 query gets the n-th and the last one stays (so a name can be rebound). Each query is a line in QUERIES.log. HTTP on port
-80 and 8080 and HTTPS on 443 answer with what they saw, as JSON, and below /guarded/ let in who has a key; 7 echoes;
-9999 speaks first.
+80 and 8080 and HTTPS on 443 answer with what they saw, as JSON, and below /guarded/ let in who has a key; github.com is
+git's own http-backend over git/ beside ZONE.json, for whoever has the key in git/key; 7 echoes; 9999 speaks first.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import http.server
 import ipaddress
 import json
+import os
 import socket
 import socketserver
 import ssl
 import struct
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -35,6 +38,7 @@ def question(data: bytes) -> tuple[str, int, int]:
 class Names:
     def __init__(self, zone: Path, log: Path) -> None:
         self._zone, self._log = zone, log
+        self.forge = zone.parent / "git"
         self._asked: dict[tuple[str, int], int] = {}
         self._lock = threading.Lock()
 
@@ -69,6 +73,9 @@ class Web(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
+        if self.headers.get("Host") == "github.com":
+            self._git(self.server.names.forge)  # type: ignore[attr-defined]
+            return
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         seen = {
             "method": self.command,
@@ -104,6 +111,41 @@ class Web(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
+
+    def _git(self, root: Path) -> None:
+        given = self.headers.get("Authorization", "").removeprefix("Basic ")
+        if base64.b64decode(given).decode() != f"x-access-token:{(root / 'key').read_text()}":
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", 'Basic realm="git"')
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        path, _, query = self.path.partition("?")
+        env = {"PATH": os.environ["PATH"], "GIT_PROJECT_ROOT": str(root), "GIT_HTTP_EXPORT_ALL": "1", "HOME": str(root)}
+        env |= {"PATH_INFO": path, "QUERY_STRING": query, "REQUEST_METHOD": self.command, "REMOTE_USER": "somebody"}
+        env |= {"CONTENT_TYPE": self.headers.get("Content-Type", ""), "GIT_CONFIG_COUNT": "1"}
+        env |= {"GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+        env |= {"HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", "")}
+        done = subprocess.run(["git", "http-backend"], input=self._body(), env=env, capture_output=True, check=False)
+        head, _, out = done.stdout.partition(b"\r\n\r\n")
+        fields = dict(line.split(": ", 1) for line in head.decode().splitlines())
+        self.send_response(int(fields.pop("Status", "200").split()[0]))
+        for name, value in fields.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(out)))
+        self.end_headers()
+        self.wfile.write(out)
+
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = b""
+        while size := int(self.rfile.readline(), 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return body
 
     do_POST = do_PUT = do_HEAD = do_GET  # noqa: N815
 

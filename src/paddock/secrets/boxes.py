@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, replace
 
 from paddock.errors import UserError
-from paddock.secrets import services, sources
+from paddock.secrets import githelper, services, sources
 from paddock.secrets.binding import Binding, Words, bind
 from paddock.secrets.placeholder import make
 
@@ -84,8 +84,10 @@ def _check_apart(claims: list[tuple[str, str]], what: str) -> None:
 
 
 def environment(held: Sequence[Held]) -> dict[str, str]:
-    """For the box: its variables, with placeholders."""
-    return {variable: item.placeholder for item in held for variable in item.binding.env}
+    """For the box: its variables, with placeholders, and what its git answers with."""
+    variables = {variable: item.placeholder for item in held for variable in item.binding.env}
+    words = githelper.words((item.binding, item.placeholder) for item in held)
+    return variables | ({githelper.VARIABLE: words} if words else {})
 
 
 def entries(held: Sequence[Held], values: Mapping[str, Secret]) -> list[dict[str, object]]:

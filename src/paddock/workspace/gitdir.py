@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from paddock import codec, fs, limits
 from paddock.errors import Unavailable, UserError
 from paddock.model import Mount
+from paddock.secrets import githelper
 from paddock.text import neutralise
 from paddock.workspace import git, refs, repository, settings
 from paddock.workspace.repository import Kind, Repository
@@ -239,7 +240,8 @@ def _identity(private_dir: str, who: Identity) -> Mount:
     """For all repositories in the box. That files belong to someone else is no danger there."""
     place = os.path.join(private_dir, "gitconfig")
     pairs = [("user.name", who.name), ("user.email", who.email)]
-    text = settings.written((*settings.permitted(tuple(pairs)), ("safe.directory", "*")))
+    ours = (("safe.directory", "*"), ("credential.helper", githelper.HELPER))
+    text = settings.written((*settings.permitted(tuple(pairs)), *ours))
     _text(private_dir, "gitconfig", text)
     os.chmod(place, 0o644)
     return Mount(source=place, target=IDENTITY, read_only=True)
