@@ -15,6 +15,7 @@ BoxId = NewType("BoxId", str)
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9_.-]{0,62}[a-z0-9])?\Z")
 _ENV_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PORT_MAX = 65535
+_FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}\Z")
 _BUDGET = ("picodollars", "tokens", "requests", "seconds")
 _WINSIZE_MAX = 65535  # the kernel's struct winsize holds unsigned shorts
 
@@ -159,6 +160,21 @@ class SecretUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SshUse:
+    """A key of the user's ssh-agent, and a host where a box may log in with it."""
+
+    key: str  # its fingerprint
+    host: str
+    port: int = 22
+
+    def __post_init__(self) -> None:
+        if not _FINGERPRINT.match(self.key):
+            raise UserError("that is not the fingerprint of a key", hint="as `ssh-add -l` shows it", code="bad-ssh-key")
+        if not 0 < self.port <= _PORT_MAX:
+            raise UserError(f"{self.port} is not a port", hint="use 1 to 65535", code="bad-port")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lent:
     """Secrets for a box, as their user said them."""
 
@@ -238,6 +254,8 @@ class BoxSpec:
     writable: tuple[str, ...] = ()  # not guarded, relative to the workspace
     secrets: tuple[SecretUse, ...] = ()
     budget: Budget = field(default_factory=Budget)
+    ssh_keys: tuple[SshUse, ...] = ()
+    ssh_socket: str = ""  # of the user's own agent
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -247,6 +265,8 @@ class BoxSpec:
             raise UserError(f"{len(self.mounts)} mounts, at most {limits.MOUNTS_PER_BOX}", code="bad-mount")
         if len(self.secrets) > limits.SECRETS_PER_BOX:
             raise UserError(f"{len(self.secrets)} secrets, at most {limits.SECRETS_PER_BOX}", code="bad-secret")
+        if len(self.ssh_keys) > limits.SSH_KEYS_PER_BOX:
+            raise UserError(f"{len(self.ssh_keys)} keys, at most {limits.SSH_KEYS_PER_BOX}", code="bad-ssh-key")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,6 +345,7 @@ class BoxInfo:
     masks: tuple[str, ...] = ()
     secrets: tuple[SecretUse, ...] = ()
     budget: Budget = field(default_factory=Budget)
+    ssh_keys: tuple[SshUse, ...] = ()
     untold: int = 0  # things that it left, or that came home, and nobody was told: Box.pending() has them
 
 
@@ -377,6 +398,8 @@ class BoxRequest:
     writable: tuple[str, ...] = ()
     secrets: tuple[SecretUse, ...] = ()
     budget: Budget = field(default_factory=Budget)
+    ssh_keys: tuple[SshUse, ...] = ()
+    ssh_socket: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

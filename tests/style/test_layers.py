@@ -19,6 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("client",),
     ("loop",),
     ("runtime",),
+    ("sshagent",),
     ("engines", "images", "checkpoints", "store", "agents", "workspace", "gateway"),
     ("secrets", "metering"),  # pure enough for the gateway, which swaps and counts
     ("watch",),

@@ -45,6 +45,7 @@ mount --bind "$1/resolv.conf" /etc/resolv.conf
 mount --bind "$1/hosts" /etc/hosts
 mount --bind "$1/bundle.pem" /etc/ssl/certs/ca-certificates.crt
 mount --bind "$1/passwd" /etc/passwd
+[ ! -d /etc/ssh ] || mount --bind "$1/ssh" /etc/ssh
 echo ready
 exec cat
 """
@@ -55,7 +56,7 @@ def missing() -> list[str]:
     return [name for name in _TOOLS if not shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")]
 
 
-def _accounts() -> str:
+def accounts() -> str:
     """Servers want an account to run under, which the user of the tests may not have."""
     known = Path("/etc/passwd").read_text()
     own = f"tester:x:{os.getuid()}:{os.getgid()}::/:/bin/sh\n"
@@ -73,7 +74,8 @@ class Internet:
         (self.root / "resolv.conf").write_text("nameserver 127.0.0.1\n")
         (self.root / "hosts").write_text("127.0.0.1 localhost\n::1 localhost\n")
         (self.root / "queries.log").write_text("")
-        (self.root / "passwd").write_text(_accounts())
+        (self.root / "passwd").write_text(accounts())
+        (self.root / "ssh").mkdir()  # where a test writes which hosts this internet's machines know
         self._certify()
         words = ["--user", "--map-current-user", "--keep-caps"] if not IS_ROOT else []
         argv = ["unshare", *words, "--net", "--mount", "--propagation", "private", "sh", "-c", _SCRIPT, "sh"]

@@ -101,6 +101,7 @@ def _shown(info: BoxInfo) -> str:
         ("environment", " ".join(info.env_names) or "-"),
         ("network", info.network),
     ]
+    rows += [("ssh key", f"{use.key}, to log in at {use.host}:{use.port}") for use in info.ssh_keys]
     rows += [("secret", use.name + (", read-only" if use.read_only else "")) for use in info.secrets]
     rows += [("port", _port(published)) for published in info.ports]
     rows += [("mount", f"{m.source} at {m.target}{', read-only' if m.read_only else ''}") for m in info.mounts]

@@ -278,6 +278,8 @@ def secret_options(sub: Parser) -> None:
     """Of run and create."""
     what = "a secret that the box uses and never sees"
     sub.add_argument("--secret", action="append", default=[], metavar="NAME[:ro]", help=what)
+    what = "a key of your ssh-agent, to log in at HOST"
+    sub.add_argument("--ssh-key", action="append", default=[], metavar="KEY@HOST[:PORT]", help=what)
     sub.add_argument("--max-cost", default="", metavar="DOLLARS", help="what it may spend on models, for example 5")
     sub.add_argument("--max-tokens", default="", metavar="N", help="tokens of models, for example 2M")
     sub.add_argument("--max-requests", default="", metavar="N", help="requests to models; then exit code 78")

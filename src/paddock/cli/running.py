@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _AT_CREATION = (
     "name", "volume", "cpus", "memory", "pids", "disk", "publish", "review", "clone", "branch", "mask", "writable",
+    "ssh_key",
 )  # fmt: skip
 
 
@@ -91,7 +92,12 @@ def _request(paddock: Paddock, options: argparse.Namespace, *, agent: str, ephem
     from dataclasses import replace
 
     lent = _lent(paddock, options)
-    return replace(words.request(options, agent=agent, ephemeral=ephemeral), secrets=lent.uses), lent
+    request = replace(words.request(options, agent=agent, ephemeral=ephemeral), secrets=lent.uses)
+    if options.ssh_key:
+        from paddock.cli import sshkeys
+
+        request = replace(request, ssh_keys=sshkeys.chosen(options.ssh_key), ssh_socket=sshkeys.own_socket())
+    return request, lent
 
 
 def _lent(paddock: Paddock, options: argparse.Namespace) -> Lent:
@@ -108,6 +114,8 @@ def _lend_again(paddock: Paddock, info: BoxInfo, lent: Lent, options: argparse.N
         from paddock.cli import lending
 
         lending.again(paddock, info, lent, options)
+    if info.ssh_keys and (path := os.environ.get("SSH_AUTH_SOCK")):
+        paddock.call("ssh_agent", box=info.id, path=os.path.realpath(path))
     budget = words.budget(options)
     if budget != Budget():
         paddock.call("budget", box=info.name, budget=budget)
@@ -223,7 +231,7 @@ def _refuse_creation_options(info: BoxInfo, options: argparse.Namespace, *, allo
     for key in _AT_CREATION:
         if key != allowed and getattr(options, key):
             raise UserError(
-                f"--{key} is given when a box is made, and {info.name!r} exists",
+                f"--{key.replace('_', '-')} is given when a box is made, and {info.name!r} exists",
                 hint=f"leave it out, or recreate the box: `paddock rm {info.name}`, then run again",
                 code="different",
             )

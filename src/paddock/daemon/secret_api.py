@@ -31,6 +31,12 @@ class Lend:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetAgent:
+    box: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     box: str  # empty: all
 
@@ -71,6 +77,11 @@ async def budget(runtime: Runtime, args: SetBudget) -> Answer:
     return Answer()
 
 
+async def agent(runtime: Runtime, args: SetAgent) -> Answer:
+    await runtime.set_agent(runtime.find(args.box), args.path)
+    return Answer()
+
+
 async def usage(runtime: Runtime, args: Usage) -> Answer:
     """Of a box, or of one that is gone by the name it had."""
     reports = await asyncio.to_thread(runtime.usages.all)
@@ -89,6 +100,7 @@ VERBS: dict[str, tuple[type, Callable[[Runtime, Any], Awaitable[Answer]]]] = {
     "secrets_changed": (Changed, changed),
     "secrets_lend": (Lend, lend),
     "budget": (SetBudget, budget),
+    "ssh_agent": (SetAgent, agent),
     "usage": (Usage, usage),
     "spent": (Usage, spent),
 }

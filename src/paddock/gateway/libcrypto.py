@@ -1,6 +1,7 @@
-"""P-256 keys and signatures by the OpenSSL that Python's own `ssl` is linked with, reached through ctypes.
+"""P-256 keys, signatures and their verification by the OpenSSL that Python's own `ssl` is linked with, through ctypes.
 
-Nothing else of it is used: certificates are bytes we write ourselves. The calls exist alike in OpenSSL 1.1.1 and 3.
+Nothing else of it is used: certificates and public keys are bytes we write ourselves. The calls exist alike in OpenSSL
+1.1.1 and 3.
 A symbol looked up through the handle of `_ssl` is found in the libraries it depends on, so it is the very same library
 and not another of the same name; where `_ssl` is part of the interpreter, the symbols are the program's own.
 A jailed process loads it before it goes to jail: `library()` remembers what it found.
@@ -12,9 +13,11 @@ import ctypes
 import functools
 import ssl  # a dependency of this module in fact: it loads and initialises the library
 from ctypes import POINTER, byref, c_char_p, c_int, c_long, c_size_t, c_void_p
+from typing import Literal
 
 from paddock.errors import Unavailable
 
+Digest = Literal["", "sha256", "sha384", "sha512"]
 _EC = 408  # EVP_PKEY_EC
 _PRIME256V1 = 415  # NID_X9_62_prime256v1
 _PARAMGEN_OR_KEYGEN = 1 << 1 | 1 << 2
@@ -34,6 +37,11 @@ _PROTOTYPES: dict[str, tuple[object, list[object]]] = {
     "EVP_MD_CTX_new": (c_void_p, []),
     "EVP_MD_CTX_free": (None, [c_void_p]),
     "EVP_sha256": (c_void_p, []),
+    "EVP_sha384": (c_void_p, []),
+    "EVP_sha512": (c_void_p, []),
+    "d2i_PUBKEY": (c_void_p, [c_void_p, POINTER(c_void_p), c_long]),
+    "EVP_DigestVerifyInit": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "EVP_DigestVerify": (c_int, [c_void_p, c_char_p, c_size_t, c_char_p, c_size_t]),
     "EVP_DigestSignInit": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "EVP_DigestSign": (c_int, [c_void_p, c_void_p, POINTER(c_size_t), c_char_p, c_size_t]),
     "ERR_clear_error": (None, []),
@@ -109,6 +117,26 @@ def load(private_der: bytes) -> Key:
     if not pkey:
         raise _failed(lib, "read a key")
     return Key(lib, pkey)
+
+
+def verify(public_der: bytes, signature: bytes, data: bytes, digest: Digest) -> bool:
+    """Whether the key (SubjectPublicKeyInfo) signed the data; no digest for kinds of keys that have their own."""
+    lib = library()
+    room = ctypes.create_string_buffer(public_der, len(public_der))
+    pkey = lib.d2i_PUBKEY(None, byref(c_void_p(ctypes.addressof(room))), len(public_der))
+    context = lib.EVP_MD_CTX_new()
+    try:
+        kind = getattr(lib, f"EVP_{digest}")() if digest else None
+        return bool(
+            pkey
+            and context
+            and lib.EVP_DigestVerifyInit(context, None, kind, None, pkey) == 1
+            and lib.EVP_DigestVerify(context, signature, len(signature), data, len(data)) == 1
+        )
+    finally:
+        lib.EVP_MD_CTX_free(context)
+        lib.EVP_PKEY_free(pkey)
+        lib.ERR_clear_error()
 
 
 @functools.cache

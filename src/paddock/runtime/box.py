@@ -97,5 +97,6 @@ class Box:
             masks=spec.masks,
             secrets=spec.secrets,
             budget=spec.budget,
+            ssh_keys=spec.ssh_keys,
             untold=untold.count(self.untold.peek()),
         )

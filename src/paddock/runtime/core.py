@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 from paddock import agents, limits
 from paddock.errors import Unavailable, UserError
 from paddock.model import BoxInfo, BoxRequest, BoxState, Budget, EngineName, Network, WorkspaceMode, check_env
-from paddock.runtime import departures, removal, workspaces
+from paddock.runtime import departures, removal, sshagents, workspaces
 from paddock.runtime.background import Background
 from paddock.runtime.credentials import Credentials
 from paddock.runtime.flags import merge
 from paddock.runtime.lifetimes import Departing, Lifetimes
-from paddock.runtime.normalise import normalise, require_same_shape
+from paddock.runtime.normalise import check_agent, normalise, require_same_shape
 from paddock.runtime.register import Register
+from paddock.runtime.sshagents import Agents
 from paddock.runtime.usages import Usages
 from paddock.runtime.workspaces import Workspaces
 from paddock.secrets.store import opened
@@ -77,6 +78,7 @@ class Runtime:
                 last=functools.partial(departures.last, self),
                 unasked=functools.partial(departures.note, self, commits=False),
             ),
+            Agents(self.background.later),
         )
         self._store = store
         self._home = home
@@ -193,6 +195,12 @@ class Runtime:
         if self.network is not None and self.credentials.is_behind(box):
             await self.network.push_secrets([box])
 
+    async def set_agent(self, box: Box, path: str) -> None:
+        """The user's ssh-agent is another one, as after they logged in again."""
+        async with box.lock:
+            if box.row.spec.ssh_keys and box.row.spec.ssh_socket != check_agent(path):
+                await self.register.change(box, replace(box.row.spec, ssh_socket=path))
+
     async def secrets_changed(self, names: Collection[str]) -> int:
         """Secrets were set or removed: running boxes use what is there now. Returns how many have one of them."""
         self.credentials.changes += 1
@@ -248,5 +256,5 @@ class Runtime:
         return agent.interactive if os.access(f"/bin/{agent.interactive[0]}", os.X_OK) else agent.fallback
 
     def environment(self, box: Box) -> dict[str, str]:
-        lent = self.credentials.environment(box)
+        lent = self.credentials.environment(box) | sshagents.environment(box.row.spec)
         return {**self.engine(box).environment(box.placement), **box.row.spec.env, **lent}

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from paddock.runtime.box import Box
     from paddock.runtime.network import Networks
     from paddock.runtime.register import Register
+    from paddock.runtime.sshagents import Agents
     from paddock.runtime.workspaces import Workspaces
     from paddock.watch import Watch
 
@@ -56,6 +57,7 @@ class Lifetimes:
         network: Networks | None,
         make_watch: MakeWatch,
         departing: Departing,
+        agents: Agents,
     ) -> None:
         self.watch = make_watch(self.condemn)
         self.endings = Endings(register.boxes, engine_of)
@@ -68,6 +70,7 @@ class Lifetimes:
         self._workspaces = workspaces
         self._network = network
         self._departing = departing
+        self._agents = agents
         self._covers = Covers(engine_of, self.condemn, background.later)
 
     def __repr__(self) -> str:
@@ -108,9 +111,11 @@ class Lifetimes:
         try:
             handle = await self.make(box, listening)
         except PaddockError as error:
+            self._agents.close(box.row.id)
             await self._note_end(box, BoxState.FAILED, error.message)
             raise
         except OSError as error:
+            self._agents.close(box.row.id)
             await self._note_end(box, BoxState.FAILED, error.strerror or str(error))
             raise
         self.hold(box, handle)
@@ -127,6 +132,7 @@ class Lifetimes:
 
     async def make(self, box: Box, listening: Callable[[], None] | None = None) -> Handle:
         await self._workspaces.enter(box)
+        self._agents.open(box)
         if self._network is None:
             return await self._engine_of(box).start(box.placement, listening=listening)
         spec = box.row.spec
@@ -144,11 +150,13 @@ class Lifetimes:
         asyncio.get_running_loop().add_reader(handle.pidfd, self._on_exit, box)
         self.watch.add(self._engine_of(box).watched(box.placement, handle.evidence))
         self._covers.add(box)
+        self._agents.open(box)  # of a box that an earlier daemon started
         if self._network is not None and not self._network.held(box):
             self._background.later(self._network.seal_again(box), f"seal {box.name} again")
 
     def let_go(self) -> None:
         """The boxes run on, and nobody here notices their end."""
+        self._agents.let_go()
         self._covers.close()
         for box in self._register.boxes.values():
             if box.handle is not None:
@@ -162,6 +170,7 @@ class Lifetimes:
         asyncio.get_running_loop().remove_reader(box.handle.pidfd)
         self.watch.remove(box.row.id)
         self._covers.remove(box)
+        self._agents.close(box.row.id)
         self._background.later(self._settle(box), f"settle {box.name}")
 
     async def _settle(self, box: Box) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from paddock import agents, fs, guard
 from paddock.errors import UserError
 from paddock.model import BoxRequest, BoxSpec, Mount, WorkspaceMode, check_name
+from paddock.policy import Host
 from paddock.runtime.flags import canonical
 from paddock.workspace import guarded
 
@@ -50,17 +51,27 @@ def normalise(request: BoxRequest, *, private: tuple[str, ...], home: str, taken
         writable=_each(guarded.check_writable, workspace, request.writable),
         secrets=request.secrets,
         budget=request.budget,
+        ssh_keys=tuple(replace(use, host=Host(use.host).text) for use in request.ssh_keys),
+        ssh_socket=check_agent(request.ssh_socket),
     )
 
 
 def require_same_shape(spec: BoxSpec, request: BoxRequest, wanted: BoxSpec) -> None:
     """What was asked for, where anything was, must be what the box has; `wanted` is what the request would become."""
     plain = BoxRequest(workspace=request.workspace)
-    for key in ("engine", "mounts", "limits", "mode", "branch", "masks", "writable"):
+    for key in ("engine", "mounts", "limits", "mode", "branch", "masks", "writable", "ssh_keys"):
         if getattr(request, key) != getattr(plain, key) and getattr(wanted, key) != getattr(spec, key):
             raise _different(spec, key)
     if request.network.publish and wanted.network.publish != spec.network.publish:
         raise _different(spec, "ports")
+
+
+def check_agent(path: str) -> str:
+    if path and (not path.startswith("/") or "\0" in path):
+        raise UserError(
+            f"{path[:80]!r} is no socket of an ssh-agent", hint="give its absolute path", code="bad-ssh-key"
+        )
+    return path
 
 
 def _different(spec: BoxSpec, what: str) -> UserError:

@@ -11,13 +11,13 @@ import json
 import logging
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, assert_never
 
 from paddock import codec, fs, limits
 from paddock.errors import PaddockError, Unavailable, UserError
 from paddock.model import Mount, WorkspaceMode
-from paddock.runtime import bases
+from paddock.runtime import bases, sshagents
 from paddock.runtime.bases import GIT as _GIT
 from paddock.runtime.staleness import Staleness
 from paddock.workspace import clone, closed, foreign, gitdir, guarded, identity, index, nested, refs, repository
@@ -84,7 +84,7 @@ class Workspaces:
         async with self._tidying:
             box.in_place = True
         await self.staleness.entered(box)
-        made = await asyncio.to_thread(self._prepare, box.row.spec, box.directory)
+        made = await asyncio.to_thread(self._prepare_all, box.row.spec, box.directory)
         box.sight.has_told_foreign = made.has_foreign
         box.view, box.before, box.notes = made.mounts, box.before or made.before, list(made.notes)
 
@@ -109,7 +109,12 @@ class Workspaces:
 
     def prepare(self, spec: BoxSpec, directory: str) -> tuple[Mount, ...]:
         """Make what is missing and say what is to be mounted; UserError if the workspace is not fit for the mode."""
-        return self._prepare(spec, directory).mounts
+        return self._prepare_all(spec, directory).mounts
+
+    def _prepare_all(self, spec: BoxSpec, directory: str) -> Prepared:
+        made = self._prepare(spec, directory)
+        mounts, notes = sshagents.prepare(spec, directory)
+        return replace(made, mounts=(*made.mounts, *mounts), notes=(*made.notes, *notes))
 
     def _prepare(self, spec: BoxSpec, directory: str) -> Prepared:
         _require_the_same(spec.workspace)

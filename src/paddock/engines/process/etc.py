@@ -36,7 +36,10 @@ _TEXTS: Final[dict[str, str]] = {
     # Some programs refuse to start without one. The same in every box everywhere: it identifies nobody.
     "machine-id": "706164646f636b4fa1d05c1b2e9f3a84\n",
     # No Include: ssh refuses included files that belong to neither root nor the user, as the host's do in a box.
-    "ssh/ssh_config": "Host *\n    SendEnv LANG LC_*\n",
+    "ssh/ssh_config": (
+        "Host *\n    SendEnv LANG LC_*\n"
+        "    GlobalKnownHostsFile /etc/ssh/ssh_known_hosts /run/ssh/known_hosts\n"  # of hosts that --ssh-key names
+    ),
     "gitconfig": "",  # what the user commits as is mounted here
     # PATH is the box's and stays as it is.
     "profile": "[ ! -r /etc/bash.bashrc ] || . /etc/bash.bashrc\n",
