@@ -258,6 +258,26 @@ def test_a_daemon_or_child_that_cannot_start_is_named(tmp_path: Path, program: s
         proc.spawn_child([program], env=ENV, pass_fds={})
 
 
+# -- spawn_on_terminal -------------------------------------------------------------------------------------------------
+
+
+def test_a_child_on_a_terminal_has_it_as_its_own_and_hears_its_keys() -> None:
+    near, far = os.openpty()
+    code = "import os; os.close(os.open('/dev/tty', os.O_RDWR)); print(os.tcgetpgrp(0) == os.getpid(), flush=True); "
+    with open(near, "rb+", buffering=0) as terminal:
+        argv = python(
+            f"{code} import signal, time; signal.signal(2, signal.SIG_DFL); print('on', flush=True); time.sleep(60)"
+        )
+        with proc.spawn_on_terminal(argv, env=ENV, terminal=far) as child:
+            os.close(far)
+            said = b""
+            while b"on" not in said:
+                said += terminal.read(4096)
+            assert b"True" in said
+            terminal.write(b"\x03")
+            assert child.wait(10) == 130
+
+
 # -- spawn_child ------------------------------------------------------------------------------------------------------
 
 

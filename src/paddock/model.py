@@ -256,6 +256,7 @@ class BoxSpec:
     budget: Budget = field(default_factory=Budget)
     ssh_keys: tuple[SshUse, ...] = ()
     ssh_socket: str = ""  # of the user's own agent
+    logins: tuple[str, ...] = ()  # agents that may log in in it: then a token is inside
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -346,6 +347,7 @@ class BoxInfo:
     secrets: tuple[SecretUse, ...] = ()
     budget: Budget = field(default_factory=Budget)
     ssh_keys: tuple[SshUse, ...] = ()
+    logins: tuple[str, ...] = ()  # not empty: a token may be inside
     untold: int = 0  # things that it left, or that came home, and nobody was told: Box.pending() has them
 
 
@@ -400,6 +402,7 @@ class BoxRequest:
     budget: Budget = field(default_factory=Budget)
     ssh_keys: tuple[SshUse, ...] = ()
     ssh_socket: str = ""
+    logins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,8 +111,17 @@ def spawn_child(argv: list[str], *, env: Mapping[str, str], pass_fds: Mapping[in
     `pass_fds` says which of our descriptors it has under which number: {3: ours} makes ours its 3. 0, 1 and 2 are
     /dev/null unless named, everything else is closed.
     """
+    return _child("stay", argv, env, pass_fds)
+
+
+def spawn_on_terminal(argv: list[str], *, env: Mapping[str, str], terminal: int) -> Child:
+    """Start a child whose own terminal is `terminal`, the far end of a pty; cwd is / and umask 077."""
+    return _child("terminal", argv, env, {0: terminal, 1: terminal, 2: terminal})
+
+
+def _child(mode: str, argv: list[str], env: Mapping[str, str], fds: Mapping[int, int]) -> Child:
     with _translated(argv):
-        process, _ = _bounce("stay", argv, env, pass_fds)
+        process, _ = _bounce(mode, argv, env, fds)
         try:
             return Child(process)
         except BaseException:

@@ -3,9 +3,10 @@
 proc.py starts this file by path in a bare interpreter, so it imports nothing of ours. Doing these steps here, after an
 exec, is safe in a caller with threads; between fork and exec it would not be.
 
-    trampoline.py stay|detach REPORT_FD FROM:TO,FROM:TO,... PROGRAM ARGUMENT...
+    trampoline.py stay|terminal|detach REPORT_FD FROM:TO,FROM:TO,... PROGRAM ARGUMENT...
 
-REPORT_FD receives the pid of the program, and an errno if it could not be started.
+With `terminal`, what becomes 0 is the controlling terminal of the program, which leads a session. REPORT_FD receives
+the pid of the program, and an errno if it could not be started.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import fcntl
 import os
 import signal
 import sys
+import termios
 
 _STANDARD = (0, 1, 2)
 
@@ -26,6 +28,8 @@ def main(words: list[str]) -> None:
     report_fd = renumber(int(report), parse_moves(moves))
     os.write(report_fd, b"%d\n" % os.getpid())
     reset_signals()
+    if mode == "terminal":
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.umask(0o077)
     try:
         os.execvpe(words[3], words[3:], original_environment())  # noqa: S606 - no shell is the point

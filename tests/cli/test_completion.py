@@ -39,7 +39,7 @@ def completed(words: list[str], env: dict[str, str], cwd: Path) -> list[str]:
         (["re"], ["reset"]),
         (["po"], ["policy", "ports"]),
         (["s"], ["stop", "secret"]),
-        (["secret", ""], ["set", "ls", "rm", "check"]),
+        (["secret", ""], ["set", "login", "ls", "rm", "check"]),
         (["secret", "set", "--from"], ["--from-command", "--from-env"]),
         (["daemon", "st"], ["start", "stop", "status"]),
         (["completion", ""], ["bash", "zsh", "fish"]),

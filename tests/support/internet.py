@@ -26,6 +26,8 @@ ZONE: dict[str, list[list[str]]] = {
     "other.example": [[OTHER]],
     "api.anthropic.com": [[PUBLIC]],
     "github.com": [[PUBLIC]],
+    "claude.ai": [[PUBLIC]],
+    "platform.claude.com": [[PUBLIC]],
     "private.example": [["10.20.30.40"]],
     "loopback.example": [["127.0.0.1"]],
     "metadata.example": [["169.254.169.254"]],

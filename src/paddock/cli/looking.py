@@ -49,7 +49,8 @@ def ls(options: argparse.Namespace) -> int:
 
 def _row(box: BoxInfo) -> tuple[str, ...]:
     state, view = box.state.value, box.mode.value
-    return box.name, box.agent, box.engine.value, state, box.network, view, box.workspace, box.reason
+    network = f"{box.network}, token inside" if box.logins else box.network
+    return box.name, box.agent, box.engine.value, state, network, view, box.workspace, box.reason
 
 
 def inspect(options: argparse.Namespace) -> int:
@@ -102,6 +103,7 @@ def _shown(info: BoxInfo) -> str:
         ("network", info.network),
     ]
     rows += [("ssh key", f"{use.key}, to log in at {use.host}:{use.port}") for use in info.ssh_keys]
+    rows += [("login", f"{agent}: token inside") for agent in info.logins]
     rows += [("secret", use.name + (", read-only" if use.read_only else "")) for use in info.secrets]
     rows += [("port", _port(published)) for published in info.ports]
     rows += [("mount", f"{m.source} at {m.target}{', read-only' if m.read_only else ''}") for m in info.mounts]

@@ -280,6 +280,8 @@ def secret_options(sub: Parser) -> None:
     sub.add_argument("--secret", action="append", default=[], metavar="NAME[:ro]", help=what)
     what = "a key of your ssh-agent, to log in at HOST"
     sub.add_argument("--ssh-key", action="append", default=[], metavar="KEY@HOST[:PORT]", help=what)
+    what = "let an agent log in in the box: claude, codex, ..."
+    sub.add_argument("--allow-login", action="append", default=[], metavar="AGENT", help=what)
     sub.add_argument("--max-cost", default="", metavar="DOLLARS", help="what it may spend on models, for example 5")
     sub.add_argument("--max-tokens", default="", metavar="N", help="tokens of models, for example 2M")
     sub.add_argument("--max-requests", default="", metavar="N", help="requests to models; then exit code 78")
@@ -302,6 +304,18 @@ _BINDING = (
     ("env", "VAR", "the variable of a box with the placeholder"),
     ("repo", "OWNER/NAME[:ro]", "git may use it for this repository only"),
 )
+
+
+def _login(sub: Parser) -> None:
+    sub.usage = "paddock secret login [--program PATH] claude"
+    sub.description = (
+        "Run `claude setup-token` on your terminal, outside of every box, and keep the\n"
+        "long-lived token that it prints as the secret `claude`. The token is not shown."
+    )
+    sub.epilog = "example:\n  paddock secret login claude"
+    sub.set_defaults(target=verbs.secret_login)
+    sub.add_argument("name", metavar="AGENT", help="claude")
+    sub.add_argument("--program", default="", metavar="PATH", help="its program (default: of your PATH)")
 
 
 def _secret_ls(sub: Parser) -> None:
@@ -357,6 +371,7 @@ NOUNS: dict[str, dict[str, tuple[str, Setup]]] = {
     },
     "secret": {
         "set": ("keep a secret, or change it", _set),
+        "login": ("get an agent's long-lived token, and keep it", _login),
         "ls": ("list secrets, without their values", _secret_ls),
         "rm": ("remove secrets", _secret_rm),
         "check": ("say whether their values can be had", _secret_check),

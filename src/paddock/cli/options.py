@@ -105,4 +105,5 @@ def request(options: argparse.Namespace, *, agent: str, ephemeral: bool) -> BoxR
         masks=tuple(map(_inside, options.mask)),
         writable=tuple(map(_inside, options.writable)),
         budget=budget(options),
+        logins=tuple(options.allow_login),
     )

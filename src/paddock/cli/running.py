@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _AT_CREATION = (
     "name", "volume", "cpus", "memory", "pids", "disk", "publish", "review", "clone", "branch", "mask", "writable",
-    "ssh_key",
+    "ssh_key", "allow_login",
 )  # fmt: skip
 
 
@@ -305,6 +305,8 @@ def _say_earlier(box: Box, options: argparse.Namespace) -> None:
 def _announce(box: BoxInfo, options: argparse.Namespace) -> None:
     """The tier in one word, where a person is looking; that a box is open is said to everybody."""
     say_open(box.network)
+    if box.logins and not options.quiet:
+        warn(f"token inside: whatever runs in {box.name} can read what a login of {', '.join(box.logins)} leaves there")
     if not options.quiet and os.isatty(2):
         mode = "" if box.mode is WorkspaceMode.LIVE else f", {box.mode.value}"
         print(f"paddock: {box.engine.value} box {box.name}{mode}, network: {box.network}", file=sys.stderr)

@@ -36,8 +36,8 @@ def set_(options: argparse.Namespace) -> int:
     if options.rest:
         hint = "give it on standard input, or run this in a terminal and be asked"
         raise UserError("a value is never given as a word: others could read it", hint=hint, code="usage")
-    daemon = _greet()
-    store = _store()
+    daemon = greet()
+    store = open_store()
     words = Words(
         hosts=options.host,
         headers=options.header,
@@ -49,9 +49,9 @@ def set_(options: argparse.Namespace) -> int:
     before = store.find(name)
     binding = before.binding if before and not words.said() else bind(name, words)
     record = store.put(binding, _source(options) or _asked(name))
-    print(text.neutralise(_said(record), 4 * text.LINE_CHARS))
+    print(text.neutralise(said_of(record), 4 * text.LINE_CHARS))
     _warn_if_missing(store, record)
-    _tell_boxes(daemon, [name])
+    tell_boxes(daemon, [name])
     return 0
 
 
@@ -81,7 +81,7 @@ def _asked(name: str) -> Secret:
             raise UserError("there is no value", hint="give it on standard input", code="usage") from None
 
 
-def _said(record: Record) -> str:
+def said_of(record: Record) -> str:
     kept = {
         Backend.KEYRING: "kept in the keyring",
         Backend.FILE: "kept in a file that only you can read: no keyring answers",
@@ -116,7 +116,7 @@ def _warn_if_missing(store: Store, record: Record) -> None:
 
 
 def ls(options: argparse.Namespace) -> int:
-    store = _store()
+    store = open_store()
     if options.quiet:
         for name in store.names():
             print(name)
@@ -144,16 +144,16 @@ def _row(record: Record) -> tuple[str, ...]:
 
 
 def rm(options: argparse.Namespace) -> int:
-    daemon = _greet()
-    store = _store()
+    daemon = greet()
+    store = open_store()
     for name in options.names:
         if not store.remove(name):
             warn(f"the keyring may still have the value of '{name}': it did not answer")
-    _tell_boxes(daemon, options.names)
+    tell_boxes(daemon, options.names)
     return 0
 
 
-def _greet() -> Transport:
+def greet() -> Transport:
     """A connection to the daemon if it runs, made before our memory is closed: it does not talk to a process that it
     cannot see to be outside of every box."""
     from paddock.client import starter
@@ -169,7 +169,7 @@ def _greet() -> Transport:
     return transport
 
 
-def _tell_boxes(transport: Transport, names: list[str]) -> None:
+def tell_boxes(transport: Transport, names: list[str]) -> None:
     """Boxes that run use the new value from their next request on; one that starts looks for itself."""
     from paddock.client import starter
 
@@ -186,7 +186,7 @@ def _tell_boxes(transport: Transport, names: list[str]) -> None:
 
 
 def check(options: argparse.Namespace) -> int:
-    store = _store()
+    store = open_store()
     problems = {name: _problem(store, name) for name in options.names or store.names()}
     if options.json:
         print(json.dumps([{"name": name, "problem": problem} for name, problem in problems.items()], indent=2))
@@ -206,6 +206,6 @@ def _problem(store: Store, name: str) -> str:
     return ""
 
 
-def _store() -> Store:
+def open_store() -> Store:
     close_memory()
     return opened(Paths().secrets, os.environ)

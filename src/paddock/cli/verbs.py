@@ -201,6 +201,12 @@ def secret_check(options: argparse.Namespace) -> int:
     return secrets.check(options)
 
 
+def secret_login(options: argparse.Namespace) -> int:
+    from paddock.cli import agent_login
+
+    return agent_login.login(options)
+
+
 def secret_ls(options: argparse.Namespace) -> int:
     from paddock.cli import secrets
 

@@ -98,5 +98,6 @@ class Box:
             secrets=spec.secrets,
             budget=spec.budget,
             ssh_keys=spec.ssh_keys,
+            logins=spec.logins,
             untold=untold.count(self.untold.peek()),
         )

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 
 from paddock import agents, fs, guard
 from paddock.errors import UserError
-from paddock.model import BoxRequest, BoxSpec, Mount, WorkspaceMode, check_name
-from paddock.policy import Host
+from paddock.model import BoxRequest, BoxSpec, Mount, NetworkRule, WorkspaceMode, check_name
+from paddock.policy import Host, Pattern, presets
 from paddock.runtime.flags import canonical
 from paddock.workspace import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+
+    from paddock.model import Network
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
@@ -44,7 +46,7 @@ def normalise(request: BoxRequest, *, private: tuple[str, ...], home: str, taken
         ephemeral=request.ephemeral,
         caller_path=request.caller_path,
         caller_home=home,
-        network=canonical(replace(request.network, project="")),  # the daemon reads the project's file itself
+        network=canonical(replace(_with_logins(request), project="")),  # the daemon reads the project's file itself
         mode=request.mode,
         branch=request.branch,
         masks=_each(guarded.check_mask, workspace, request.masks),
@@ -53,17 +55,26 @@ def normalise(request: BoxRequest, *, private: tuple[str, ...], home: str, taken
         budget=request.budget,
         ssh_keys=tuple(replace(use, host=Host(use.host).text) for use in request.ssh_keys),
         ssh_socket=check_agent(request.ssh_socket),
+        logins=tuple(dict.fromkeys(request.logins)),
     )
 
 
 def require_same_shape(spec: BoxSpec, request: BoxRequest, wanted: BoxSpec) -> None:
     """What was asked for, where anything was, must be what the box has; `wanted` is what the request would become."""
     plain = BoxRequest(workspace=request.workspace)
-    for key in ("engine", "mounts", "limits", "mode", "branch", "masks", "writable", "ssh_keys"):
+    for key in ("engine", "mounts", "limits", "mode", "branch", "masks", "writable", "ssh_keys", "logins"):
         if getattr(request, key) != getattr(plain, key) and getattr(wanted, key) != getattr(spec, key):
             raise _different(spec, key)
     if request.network.publish and wanted.network.publish != spec.network.publish:
         raise _different(spec, "ports")
+
+
+def _with_logins(request: BoxRequest) -> Network:
+    """A box in which an agent logs in reaches where it does that; what was said of such a host counts."""
+    said = {Pattern(rule.pattern).text for rule in request.network.rules}
+    hosts = (host for agent in request.logins for host in presets.login(agent) if host not in said)
+    opened = tuple(NetworkRule(action="allow", pattern=host) for host in hosts)
+    return replace(request.network, rules=(*request.network.rules, *opened))
 
 
 def check_agent(path: str) -> str:

@@ -39,7 +39,7 @@ def from_command(text: str, environ: Mapping[str, str]) -> Source:
         raise _bad("the command has an open quote", "quote it as a shell would") from error
     if not words:
         raise _bad("the command is empty", "for example --from-command 'gh auth token'")
-    program = _program(words[0], environ)
+    program = program_of(words[0], environ)
     if not program:
         raise _bad(f"there is no program {words[0]!r}", "write its whole path; for a pipe write sh -c '...'")
     return Source(kind=Kind.COMMAND, words=(program, *words[1:]))
@@ -49,7 +49,7 @@ def from_file(path: str) -> Source:
     return Source(kind=Kind.FILE, words=(os.path.realpath(path),))
 
 
-def _program(word: str, environ: Mapping[str, str]) -> str:
+def program_of(word: str, environ: Mapping[str, str]) -> str:
     places = [os.path.dirname(word)] if "/" in word else environ.get("PATH", os.defpath).split(os.pathsep)
     paths = [os.path.join(place, os.path.basename(word)) for place in places if place.startswith("/")]
     return next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), "")

@@ -47,6 +47,16 @@ def test_registries_are_domains_with_all_below_them(name: str) -> None:
             assert {f"{domain}:{port}", f"*.{domain}:{port}"} <= found
 
 
+def test_where_an_agent_logs_in_is_opened_by_no_preset_of_its_own() -> None:
+    assert set(presets.logins()) == {"claude", "codex", "gemini", "copilot", "kiro"}
+    for name in presets.logins():
+        hosts = [text.removesuffix(":443").replace("*.", "a.") for text in presets.login(name)]
+        assert hosts
+        assert [host for host in hosts if judge(name).decide(Host(host), 443).allowed] == []
+    with pytest.raises(UserError):
+        presets.login("opencode")
+
+
 def judge(*names: str, default: Default = Default.DENY) -> Evaluator:
     return Evaluator(compose(flags=Statement(source=Source(SourceKind.FLAG), default=default, presets=names)))
 

@@ -1,5 +1,6 @@
 """Reads presets. Keys: `description`; `domains`, each allowed with all below it at `ports` (443 unless said); `allow`
-and `deny` with patterns; `include` for the presets a preset consists of.
+and `deny` with patterns; `include` for the presets a preset consists of; `login` for where an agent logs in, which is
+opened for boxes that are to have its token (--allow-login) and by no preset.
 
 Registries of packages stand there as domains, never as single hosts: they move between hosts of their domain. A preset
 is part of the program, so it is checked as strictly as a user's file, and by a test for all of them.
@@ -16,7 +17,7 @@ from paddock.policy.pattern import Pattern
 from paddock.policy.rules import Action, Rule, Source, SourceKind
 from paddock.text import neutralise
 
-_KEYS = {"description", "domains", "ports", "include", "allow", "deny"}
+_KEYS = {"description", "domains", "ports", "include", "allow", "deny", "login"}
 _HTTPS = 443
 _DIRECTORY = os.path.dirname(__file__)
 
@@ -29,6 +30,7 @@ class Preset:
     description: str
     include: tuple[str, ...]
     rules: tuple[Rule, ...]
+    login: tuple[str, ...] = ()
 
 
 @functools.cache
@@ -64,4 +66,19 @@ def _load(name: str) -> Preset:
     include = tuple(data.get("include", ()))
     for other in include:
         rules += find(other).rules
-    return Preset(name=name, description=data["description"], include=include, rules=tuple(dict.fromkeys(rules)))
+    login = tuple(Pattern(text).text for text in data.get("login", ()))
+    rules = list(dict.fromkeys(rules))
+    return Preset(name=name, description=data["description"], include=include, rules=tuple(rules), login=login)
+
+
+def logins() -> tuple[str, ...]:
+    """The agents of which it is known where they log in."""
+    return tuple(name for name in names() if _load(name).login)
+
+
+def login(agent: str) -> tuple[str, ...]:
+    """Where an agent logs in; UserError if that is not known."""
+    if agent not in logins():
+        shown = neutralise(agent, 80)
+        raise UserError(f"it is not known where '{shown}' logs in", hint=f"one of {', '.join(logins())}", code="usage")
+    return _load(agent).login
