@@ -14,7 +14,7 @@ SPEC = BoxSpec(
     agent="shell",
     workspace="/w",
     mounts=(Mount(source="/a", target="/b"),),
-    env={"Z": "1", "A": "secret"},
+    env={"Z": "1", "A": "hidden-value"},
     limits=Limits(pids=3),
     workdir="/w/sub",
 )
@@ -48,7 +48,7 @@ def test_what_is_shown_of_a_box_has_names_of_variables_and_no_values() -> None:
     async def act() -> None:
         info = _box(BoxState.CREATED).info()
         assert info.env_names == ("A", "Z")
-        assert "secret" not in repr(info)
+        assert "hidden-value" not in repr(info)
         assert (info.name, info.workdir, info.mounts) == ("mine", "/w/sub", SPEC.mounts)
 
     asyncio.run(act())
