@@ -54,8 +54,8 @@ def _answer(word: str, path: str) -> str:
         if word == "clone":
             os.close(kernel.open_tree(path))
             return "made"
-        with open(path, "a", encoding="ascii") as file:
-            file.write("x")
+        with open(path, "ab") as file:  # bytes: a codec that was not loaded before cannot be loaded here
+            file.write(b"x")
     except OSError as error:
         return errno.errorcode[error.errno or 0]
     return "written"
