@@ -38,6 +38,7 @@ EXAMPLES = {
     "policy import": ["file"],
     "secret set": ["name"],
     "secret rm": ["name"],
+    "secret login": ["claude"],
 }
 
 

@@ -9,7 +9,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from paddock.errors import UserError
+from paddock.errors import PaddockError
 
 FAILURE: Final = 5
 SUCCESS: Final = 6
@@ -27,11 +27,13 @@ _SIGN_FLAGS: Final = frozenset({0, 2, 4})  # RSA with SHA-2; one at a time
 _WORD: Final = struct.Struct(">I")
 
 
-class Malformed(UserError):
+class Malformed(PaddockError):
     """Not what the protocol says; no more is read from whoever sent it."""
 
+    kind = "bad-agent"
+
     def __init__(self) -> None:
-        super().__init__("a message of an ssh-agent is malformed", code="bad-agent")
+        super().__init__("a message of an ssh-agent is malformed")
 
 
 @dataclass(frozen=True, slots=True)
