@@ -42,6 +42,8 @@ MASKS_PER_BOX = 64
 
 # -- policy and its sources --------------------------------------------------------------------------------------------
 RULES_PER_BOX = 10_000  # the number a decision is fast with
+REQUEST_RULES_MAX = 1000  # of one source: each that speaks of a host is looked at for each request to it
+REQUEST_RULE_CHARS = 2048
 PUBLISHED_PER_BOX = 64
 NETWORK_LOGS_MAX = 64  # of boxes that are gone: a run's refusals can be read after it
 APPROVALS_MAX = 4096
@@ -173,7 +175,6 @@ SECRETS_PER_BOX = 64
 SECRETS_RETIRED_MAX = 16  # values that were replaced while a box ran and are still looked for
 SECRET_VALUE_BYTES = 8 * KIB  # a header has to carry it
 PLACEHOLDER_LEAST_CHARS = 16
-REQUEST_RULES_PER_BOX = 1000
 PLACES_PER_BOX = 256  # hosts for which it is remembered what applies to them
 
 # -- policy ------------------------------------------------------------------------------------------------------------

@@ -114,6 +114,8 @@ class NetworkRule:
     action: Literal["allow", "deny"]
     pattern: str
     bypass: bool = False
+    methods: tuple[str, ...] = ()  # with these or a path it is about requests
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

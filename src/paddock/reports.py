@@ -13,6 +13,8 @@ class RuleInfo:
     source: str  # organisation, user, flag, project or preset
     detail: str  # the file and line, the command, the preset's name
     bypass: bool = False
+    methods: tuple[str, ...] = ()  # with these or a path it is about requests; none: any
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,8 @@ class VerdictInfo:
     reason: str
     rule: RuleInfo | None
     command: str  # what would allow it; empty when it is allowed
+    method: str = ""  # of the request that was asked about, if one was
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,17 @@ def test_every_flag_says_what_it_means() -> None:
     assert NetworkRule(action="allow", pattern="a.example") in network.rules
 
 
+def test_requests_are_said_in_one_word() -> None:
+    network = made("--allow-request", "GET,POST a.example/x/**", "--block-request", "* b.example")
+    assert network.rules == (
+        NetworkRule(action="allow", pattern="a.example", methods=("GET", "POST"), path="/x/**"),
+        NetworkRule(action="deny", pattern="b.example", methods=("*",)),
+    )
+    assert networds.methods(["GET", "POST,PUT"]) == ("GET", "POST", "PUT")
+    with pytest.raises(UserError):
+        made("--allow-request", "a.example")
+
+
 @pytest.mark.parametrize(
     ("word", "published"),
     [

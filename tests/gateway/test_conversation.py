@@ -17,13 +17,14 @@ from paddock.gateway.http1 import BadRequest, Body, Head, RequestParser
 from paddock.gateway.inspection import Inspection
 from paddock.gateway.refusal import Refusal
 from paddock.limits import INSPECTED_UNREAD_BYTES
-from paddock.policy import Host
+from paddock.policy import Evaluator, Host
 from tests.support.inspecting import API, OTHER, PLACEHOLDER, VALUE, document, get, secret
 from tests.support.properties import bounded
+from tests.support.scene import policy
 from tests.support.streams import streams
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
     from typing import Self
 
@@ -35,11 +36,14 @@ SECRET = document(secret())
 class Talk:
     """A conversation with a real desk; it is connected at once when it wants to be, unless a test does that."""
 
-    def __init__(self, directory: Path, content: bytes = SECRET, *, connects: bool = True) -> None:
+    def __init__(
+        self, directory: Path, content: bytes = SECRET, *, connects: bool = True, requests: Sequence[str] = ()
+    ) -> None:
         self._files = [directory / name for name in ("0", "1", "denials")]
         fds = [open_log(os.fspath(path)) for path in self._files]
         self._audit, self._denials = Audit(fds[0], fds[1], box="box"), Denials(fds[2])
         self.desk = Desk("box", self._audit, self._denials, Inspection.parse(content))
+        self.desk.rules = Evaluator(policy(requests=requests)).requests
         self.talk = Conversation(self.desk, Host(API), 443, lambda: 1.0)
         self._connects = connects
         self._sent = self._said = b""
@@ -171,13 +175,12 @@ def test_a_client_that_waits_to_be_told_to_go_on_is_told_by_the_server(tmp_path:
 
 
 def test_a_refused_client_that_waits_hears_so_at_once(tmp_path: Path) -> None:  # PRX-10
-    content = document(requests=[{"pattern": API, "action": "allow", "methods": ["GET"]}])
-    with Talk(tmp_path, content) as talk:
+    with Talk(tmp_path, document(), requests=[f"allow GET {API}"]) as talk:
         talk.client(get("/up", "Expect: 100-continue", "Content-Length: 999999", method="POST"))
         assert talk.said().startswith(b"HTTP/1.1 403 ")
         assert talk.talk.done
         assert not talk.talk.wants_server
-        assert talk.refusals()[0]["reason"] == "request: no request rule allows POST here"
+        assert talk.refusals()[0]["reason"] == "request: no request rule of the box policy allows POST here"
 
 
 def test_an_early_answer_reaches_the_client_and_the_rest_of_its_body_is_still_sent(tmp_path: Path) -> None:

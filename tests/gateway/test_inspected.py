@@ -322,8 +322,7 @@ def test_rules_about_requests_hold_on_every_port_and_in_the_clear() -> None:
             roots.serve(web, port=port)
         for port in (80, 8080):
             scene.origin(port, web)
-        rules = [{"pattern": API, "action": "allow", "methods": ["GET"], "paths": ["/repos/me/x/**"], "source": "flag"}]
-        box = inspected_box(scene, document(requests=rules))
+        box = inspected_box(scene, b"", requests=[f"allow GET {API}/repos/me/x/**"])
         for port in (443, 8443, 80, 8080):
             at = API if port in {80, 443} else f"{API}:{port}"
 
@@ -341,7 +340,7 @@ def test_rules_about_requests_hold_on_every_port_and_in_the_clear() -> None:
         assert "200" not in raw, "HTTP/2 in the clear would pass unseen"
         denied = [each for each in requests(box) if each[0] == "deny"]
         assert denied[0] == ("deny", "POST", "/repos/me/x", 403, None)
-        assert {r["reason"] for r in box.refusals()} >= {"request: no request rule allows POST here"}
+        assert {r["reason"] for r in box.refusals()} >= {"request: no request rule of the box policy allows POST here"}
 
     play(act)
 
@@ -350,10 +349,12 @@ def test_a_bypass_does_not_go_round_secrets_and_rules() -> None:  # TLS-09
     def act(scene: Scene) -> None:
         roots = Roots(scene)
         roots.serve(web)
-        box = inspected_box(scene, CONTENT, OTHER, bypass=[API])
-        said = box.inside(lambda: ask(box, get("/", KEY)))
-        assert said.startswith("HTTP/1.1 403 ")
-        assert "a secret or a request rule of this box needs it" in said
+        bound = inspected_box(scene, CONTENT, OTHER, bypass=[API])
+        ruled = inspected_box(scene, b"", OTHER, bypass=[API], requests=[f"deny DELETE {API}"])
+        for box in (bound, ruled):
+            said = box.inside(functools.partial(ask, box, get("/", KEY)))
+            assert said.startswith("HTTP/1.1 403 ")
+            assert "a secret or a request rule of this box needs it" in said
         free = inspected_box(scene, document(), OTHER, bypass=[API])
 
         def direct() -> str:
@@ -443,8 +444,8 @@ def test_a_connection_that_waited_while_the_rules_came_does_not_pass_unseen() ->
         for _ in waits:
             os.read(turn, 1)
         until(lambda: scene.run(scene.gateway.stats()).boxes[0].connections == 3, "the gateway has all three")
-        rules = [{"pattern": API, "action": "deny"}]
-        assert scene.run(scene.gateway.set_secrets(box.name, document(requests=rules))) == 0
+        rules = policy(API, OTHER, requests=[f"deny * {API}"])
+        assert scene.run(scene.gateway.set_policy(box.name, rules)) == 0
         os.write(gone, b"xxx")
         first, second, other = (wait() for wait in waits)
         assert "200 OK" not in first + second
@@ -529,10 +530,10 @@ def test_rubbish_from_clients_and_servers_neither_ends_the_gateway_nor_leaks() -
 def test_rules_about_the_hosts_own_port_hold_by_either_of_its_names() -> None:
     def act(scene: Scene) -> None:
         scene.origin(8000, web)
-        rules = [{"pattern": "localhost:8000", "action": "allow", "methods": ["GET"]}]
+        rules = ["allow GET localhost:8000"]
         names = ("localhost", "host.docker.internal")
         free = scene.box(policy("localhost:8000"), ports=[8000])
-        held = scene.box(policy("localhost:8000"), ports=[8000], secrets=document(requests=rules))
+        held = scene.box(policy("localhost:8000", requests=rules), ports=[8000])
         for name in names:
             for method, box, said in (("POST", free, "200 OK"), ("GET", held, "200 OK"), ("POST", held, "403 Forb")):
                 data = get("/", "Content-Length: 0", CLOSE, host=f"{name}:8000", method=method)

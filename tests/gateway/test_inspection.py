@@ -17,7 +17,7 @@ def test_nothing_is_inspected_without_a_document() -> None:
     for content in (b"", document()):
         place = Inspection.parse(content).place(Host(API), 443)
         assert not place.needed
-        assert (place.bound, place.rules, place.metered) == ((), None, False)
+        assert (place.bound, place.metered) == ((), False)
 
 
 @pytest.mark.parametrize(
@@ -27,16 +27,14 @@ def test_nothing_is_inspected_without_a_document() -> None:
         (document(secret()), (API, 8443), False),
         (document(secret()), (OTHER, 443), False),
         (document(secret(missing=True)), (API, 443), True),
-        (document(requests=[{"pattern": API, "action": "allow"}]), (API, 443), True),
-        (document(requests=[{"pattern": API, "action": "allow"}]), (API, 22), True),
-        (document(requests=[{"pattern": "localhost:8000", "action": "allow"}]), ("localhost", 8000), True),
-        (document(requests=[{"pattern": "localhost:8000", "action": "allow"}]), ("host.docker.internal", 8000), True),
+        (document(secret(hosts=["localhost:8000"], port=8000)), ("localhost", 8000), True),
+        (document(secret(hosts=["localhost:8000"], port=8000)), ("host.docker.internal", 8000), True),
         (document(meter=[API]), (API, 443), True),
         (document(meter=["*.test:443"]), (API, 443), True),
         (document(meter=["*.test:443"]), (API, 80), False),
     ],
 )
-def test_a_secret_a_rule_and_a_meter_each_need_inspection(content: bytes, at: tuple[str, int], needed: bool) -> None:
+def test_a_secret_and_a_meter_each_need_inspection(content: bytes, at: tuple[str, int], needed: bool) -> None:
     assert Inspection.parse(content).place(Host(at[0]), at[1]).needed is needed
 
 
@@ -50,7 +48,7 @@ def test_a_secret_a_rule_and_a_meter_each_need_inspection(content: bytes, at: tu
         b'{"more": []}',
         b'{"meter": [1]}',
         b'{"meter": ["not a host"]}',
-        b'{"requests": {}}',
+        b'{"requests": []}',
         b'{"secrets": [{"value": "' + VALUE.encode() + b'"}]}',
         b'{"secrets": ["' + VALUE.encode() + b'"]}',
         b'{"secrets": [' + VALUE.encode() + b"]}",

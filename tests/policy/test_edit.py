@@ -82,3 +82,34 @@ def test_a_change_says_what_was_wanted(allow: list[str], deny: list[str], key: e
     ]
     for changed, wanted in pairs:
         assert set(parse_policy_toml(changed, "p").rules()) == set(wanted.rules())
+
+
+@pytest.mark.parametrize(
+    ("text", "action", "word", "wanted"),
+    [
+        ("", "allow", "POST,GET a.com/x/**", 'allow-requests = ["GET,POST a.com/x/**"]\n'),
+        ("allow-requests = ['GET a.com']\n", "allow", "GET A.com", "allow-requests = ['GET a.com']\n"),
+        (
+            "allow-requests = ['GET a.com']\n",
+            "deny",
+            "GET a.com",
+            'deny-requests = ["GET a.com"]\nallow-requests = []\n',
+        ),
+        ("bypass = ['a.com']\n", "deny", "GET a.com/x", 'deny-requests = ["GET a.com/x"]\nbypass = []\n'),
+        ("deny = ['a.com', 'b.com']\n", "allow", "* a.com/x", "allow-requests = [\"* a.com/x\"]\ndeny = [ 'b.com']\n"),
+        ("deny = ['a.com']\n", "deny", "GET a.com", "deny-requests = [\"GET a.com\"]\ndeny = ['a.com']\n"),
+    ],
+)
+def test_a_rule_about_requests_is_added_and_what_would_make_it_void_goes(
+    text: str, action: edit.Action, word: str, wanted: str
+) -> None:
+    assert edit.add_request(text, "p", action, word) == wanted
+
+
+def test_a_rule_about_requests_is_removed_by_itself_or_with_its_host() -> None:
+    text = "allow = ['a.com']\nallow-requests = ['GET a.com', 'GET a.com/x', 'GET b.com']\n"
+    assert edit.remove(text, "p", "GET a.com") == text.replace("'GET a.com', ", " ")
+    assert edit.remove(text, "p", "a.com") == "allow = []\nallow-requests = [  'GET b.com']\n"
+    assert edit.remove(text, "p", "PUT a.com") == text
+    with pytest.raises(UserError, match="is bypassed and has rules about requests"):
+        edit.add(text, "p", "bypass", "b.com")

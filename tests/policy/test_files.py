@@ -140,3 +140,26 @@ def test_any_text_is_a_policy_or_refused_with_its_line(text: str) -> None:
         except UserError as error:
             if not re.match(r"p\.toml:[0-9]+: ", error.message):
                 raise
+
+
+def test_rules_about_requests_are_read_and_counted_in_an_approval() -> None:
+    text = '[network]\nallow-requests = ["POST,GET a.com/x"]\ndeny-requests = ["* a.com/y"]\n'
+    said = parse_project_toml(text, "p")
+    assert said is not None
+    assert (said.allow_requests, said.deny_requests) == (("GET,POST a.com/x",), ("* a.com/y",))
+    without = replace(said, deny_requests=())
+    assert len({digest(said), digest(without), digest(replace(without, allow_requests=()))}) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "code"),
+    [
+        ('allow = []\nallow-requests = ["get a.com"]', 2, "bad-request-rule"),
+        ('deny-requests = ["GET a.com/%41"]', 1, "bad-request-rule"),
+        ('allow-requests = ["GET a.com"]\nbypass = ["a.com"]', 1, "bad-policy"),
+    ],
+)
+def test_a_rule_about_requests_that_cannot_be_names_file_and_line(text: str, line: int, code: str) -> None:
+    with pytest.raises(UserError) as caught:
+        parse_policy_toml(text, "p")
+    assert (caught.value.message.startswith(f"p:{line}: "), caught.value.code) == (True, code)

@@ -5,7 +5,7 @@ import pytest
 from paddock import limits
 from paddock.errors import UserError
 from paddock.policy.evaluator import Evaluator
-from paddock.policy.host import parse_authority
+from paddock.policy.host import Host, parse_authority
 from paddock.policy.layering import Statement, asks, compose
 from paddock.policy.rules import Default, Layer, OnDeny, Policy, Source, SourceKind
 
@@ -96,14 +96,14 @@ def test_a_project_widens_nothing_until_approved() -> None:
     wanted = project(allow=("db.example:5432",), presets=("python",), bypass=("b.com",))
     policy = compose(user=user(allow=("a.com",)), project=wanted)
     assert not allows(policy, "db.example:5432")
-    assert [rule.pattern for rule in asks(wanted, policy)] == [
+    assert asks(wanted, policy) == (
         "db.example:5432",
-        "b.com",
+        "b.com (bypass)",
         "pypi.org:443",
         "*.pypi.org:443",
         "pythonhosted.org:443",
         "*.pythonhosted.org:443",
-    ]
+    )
     approved = compose(user=user(allow=("a.com",)), project=wanted, approved=True)
     assert allows(approved, "db.example:5432")
     assert allows(approved, "files.pythonhosted.org:443")
@@ -112,7 +112,7 @@ def test_a_project_widens_nothing_until_approved() -> None:
 
 def test_a_project_asks_only_for_what_is_missing() -> None:
     wanted = project(allow=("a.com:443", "b.com"))
-    assert [rule.pattern for rule in asks(wanted, compose(user=user(allow=("a.com",))))] == ["b.com"]
+    assert asks(wanted, compose(user=user(allow=("a.com",)))) == ("b.com",)
     assert asks(wanted, compose(user=user(default=Default.ALLOW))) == ()
     assert asks(wanted, compose(user=user(allow=("*",)))) == ()
     assert len(asks(wanted, Policy())) == 2
@@ -134,12 +134,12 @@ def test_whatever_an_approval_opens_is_asked_for(said_by_user: Statement, wanted
     before = compose(user=said_by_user, project=wanted)
     assert not allows(before, target)
     assert allows(compose(user=said_by_user, project=wanted, approved=True), target)
-    assert [rule.pattern for rule in asks(wanted, before)] == list(wanted.allow)
+    assert asks(wanted, before) == wanted.allow
 
 
 def test_a_bypass_is_asked_for_where_the_host_is_allowed_already() -> None:
     before = compose(user=user(allow=("*.a.com",)), project=project(bypass=("x.a.com",)))
-    assert [rule.pattern for rule in asks(project(bypass=("x.a.com",)), before)] == ["x.a.com"]
+    assert asks(project(bypass=("x.a.com",)), before) == ("x.a.com (bypass)",)
     before = compose(user=user(bypass=("x.a.com",)))
     assert asks(project(bypass=("x.a.com",)), before) == ()
 
@@ -202,3 +202,59 @@ def test_the_last_word_about_a_pattern_counts() -> None:
     assert statement.saying("bypass", "a.com").bypass == ("a.com",)
     assert statement.saying("allow", "c.com").allow == ("a.com", "b.com", "c.com")
     assert statement.without("a.com", "c.com") == user(allow=("b.com",))
+
+
+# -- requests ----------------------------------------------------------------------------------------------------------
+
+
+def may(policy: Policy, method: str, path: str, host: str = "a.com") -> bool:
+    """As the gateway asks: the connection, then the request."""
+    evaluator = Evaluator(policy)
+    rules = evaluator.requests.at(Host(host), 443)
+    return evaluator.decide(Host(host), 443).allowed and (rules is None or rules.decide(method, path).allowed)
+
+
+def test_allowed_requests_open_their_host_and_denied_ones_do_not() -> None:
+    policy = compose(user=user(allow_requests=("GET a.com",), deny_requests=("GET b.com/x",)))
+    assert may(policy, "GET", "/")
+    assert not may(policy, "POST", "/")
+    assert not may(policy, "GET", "/", "b.com")
+    assert not may(compose(user=user(deny=("a.com",), allow_requests=("GET a.com",))), "GET", "/")
+
+
+def test_the_organisations_rules_about_requests_hold_whatever_others_say() -> None:
+    above = organisation(default=Default.ALLOW, deny_requests=("DELETE a.com",))
+    policy = compose(organisation=above, flags=flags(allow_requests=("* a.com", "DELETE a.com/x")))
+    assert may(policy, "POST", "/")
+    assert not may(policy, "DELETE", "/x")
+
+
+def test_a_project_holds_requests_to_less_and_widens_none_until_approved() -> None:
+    wanted = project(allow_requests=("GET a.com/docs/**", "POST b.com"))
+    said = user(allow=("a.com",), allow_requests=("GET b.com",))
+    before = compose(user=said, project=wanted)
+    assert may(before, "GET", "/docs/x")
+    assert not may(before, "GET", "/x")
+    assert not may(before, "POST", "/", "b.com")
+    assert not may(before, "GET", "/", "b.com"), "each layer must agree"
+    assert asks(wanted, before) == ("POST b.com",)
+    after = compose(user=said, project=wanted, approved=True)
+    assert may(after, "POST", "/", "b.com")
+    assert not may(after, "POST", "/docs/x")
+    denied = user(allow=("b.com",), deny_requests=("POST b.com",))
+    assert asks(wanted, compose(user=denied, project=wanted)) == ("GET a.com/docs/**", "POST b.com")
+
+
+def test_what_you_say_of_a_box_reopens_what_a_project_denied() -> None:
+    wanted = project(deny_requests=("* a.com/x/**",))
+    assert not may(compose(user=user(allow=("a.com",)), project=wanted), "GET", "/x/y")
+    reopened = compose(user=user(allow=("a.com",)), flags=flags(allow_requests=("GET a.com/x/y",)), project=wanted)
+    assert may(reopened, "GET", "/x/y")
+
+
+def test_a_host_is_not_bypassed_and_looked_into() -> None:
+    with pytest.raises(UserError, match="is bypassed and has rules about requests"):
+        user(bypass=("a.com",), deny_requests=("GET a.com/x",))
+    with pytest.raises(UserError) as caught:
+        user(deny_requests=tuple(f"GET a.com/{number}" for number in range(1001)))
+    assert caught.value.code == "policy-size"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from paddock.errors import UserError
-from paddock.model import Network
+from paddock.model import Network, NetworkRule
 from paddock.runtime.flags import canonical, merge, statement, without
 from tests.support.networks import flags
 
@@ -61,3 +63,30 @@ def test_there_is_one_spelling_and_nothing_is_said_twice() -> None:
     assert canonical(flags("allow A.Example", "allow a.example", presets=("github", "github"))) == flags(
         "allow a.example", presets=("github",)
     )
+
+
+def asked(action: Literal["allow", "deny"], *methods: str, path: str = "", pattern: str = "a.example") -> NetworkRule:
+    return NetworkRule(action=action, pattern=pattern, methods=methods, path=path)
+
+
+def test_rules_about_requests_are_merged_by_what_they_speak_of() -> None:
+    before = merge(flags("deny a.example", "bypass b.example"), Network(rules=(asked("deny", "GET", path="/x"),)))
+    assert statement(before).deny == ("a.example",)
+    after = merge(before, Network(rules=(asked("allow", "GET", path="/x"), asked("allow", path="/**"))))
+    said = statement(after)
+    assert (said.deny, said.allow_requests, said.deny_requests) == ((), ("GET a.example/x", "* a.example"), ())
+    closed = merge(after, Network(rules=(asked("deny", "PUT", pattern="b.example"),)))
+    assert statement(closed).bypass == ()
+    with pytest.raises(UserError, match="is bypassed and has rules about requests"):
+        merge(after, flags("bypass a.example"))
+
+
+def test_a_rule_about_requests_is_removed_by_itself_or_with_its_host() -> None:
+    network = Network(rules=(asked("allow", "GET", path="/x"), asked("allow", "PUT"), *flags("allow a.example").rules))
+    network = canonical(network)
+    assert statement(without(network, ("GET a.example/x",))).allow_requests == ("PUT a.example",)
+    assert without(network, ("a.example",)).rules == ()
+    with pytest.raises(UserError, match="there is no rule 'POST "):
+        without(network, ("POST a.example",))
+    with pytest.raises(UserError, match="bypassed"):
+        canonical(Network(rules=(NetworkRule(action="allow", pattern="a.example", bypass=True, methods=("GET",)),)))

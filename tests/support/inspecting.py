@@ -27,8 +27,8 @@ def secret(name: str = "api", **more: Any) -> dict[str, Any]:
     return {"name": name, "placeholder": PLACEHOLDER, "value": VALUE, "hosts": [API], **more}
 
 
-def document(*secrets: dict[str, Any], requests: Sequence[dict[str, Any]] = (), meter: Sequence[str] = ()) -> bytes:
-    return json.dumps({"secrets": secrets, "requests": list(requests), "meter": list(meter)}).encode()
+def document(*secrets: dict[str, Any], meter: Sequence[str] = ()) -> bytes:
+    return json.dumps({"secrets": secrets, "meter": list(meter)}).encode()
 
 
 class Roots:

@@ -30,7 +30,19 @@ from paddock.gateway import client
 from paddock.gateway.audit import open_log
 from paddock.gateway.certificates import make_authority
 from paddock.gateway.control import BoxNet, HostFacts
-from paddock.policy import Action, Default, Layer, OnDeny, Pattern, Policy, Rule, Source, SourceKind
+from paddock.policy import (
+    Action,
+    Default,
+    Layer,
+    OnDeny,
+    Pattern,
+    Policy,
+    Request,
+    RequestRule,
+    Rule,
+    Source,
+    SourceKind,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,17 +60,28 @@ def policy(
     *allowed: str,
     deny: Sequence[str] = (),
     bypass: Sequence[str] = (),
+    requests: Sequence[str] = (),
     default: Default = Default.DENY,
     on_deny: OnDeny = OnDeny.DENY,
     ceiling: Layer | None = None,
 ) -> Policy:
-    """A user's policy. The test's origins are on loopback, which a rule has to open."""
+    """A user's policy. The test's origins are on loopback, which a rule has to open.
+
+    `requests` are rules about requests: `allow GET api.test/path/**`.
+    """
     source = Source(SourceKind.FLAG, "test")
     rules = [Rule(Action.ALLOW, Pattern(text).text, source) for text in (*allowed, LOOPBACK)]
     rules += [Rule(Action.ALLOW, Pattern(text).text, source, bypass=True) for text in bypass]
     rules += [Rule(Action.DENY, Pattern(text).text, source) for text in deny]
-    layers = (Layer("box", default, tuple(rules)),)
+    layers = (Layer("box", default, tuple(rules), request_rules(requests)),)
     return Policy(layers=(ceiling, *layers) if ceiling else layers, on_deny=on_deny)
+
+
+def request_rules(texts: Sequence[str]) -> tuple[RequestRule, ...]:
+    said = (text.partition(" ") for text in texts)
+    return tuple(
+        RequestRule(Action(word), Request(text).text, Source(SourceKind.FLAG, "test")) for word, _, text in said
+    )
 
 
 def loopback_up() -> None:

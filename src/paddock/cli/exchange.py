@@ -12,11 +12,12 @@ from paddock.client import Paddock
 from paddock.errors import UserError
 from paddock.limits import POLICY_FILE_BYTES
 from paddock.model import Network, NetworkRule
-from paddock.policy import files, foreign
+from paddock.policy import Request, files, foreign
 from paddock.policy.foreign import Imported
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
     from paddock.policy.layering import Statement
 
@@ -47,7 +48,10 @@ def import_(options: argparse.Namespace) -> int:
     for note in found.notes:
         warn(note)
     for rule in said.rules():
-        print(text.neutralise(f"{'bypass' if rule.bypass else rule.action.value} {rule.pattern}"))
+        if not rule.limited:
+            print(text.neutralise(f"{'bypass' if rule.bypass else rule.action.value} {rule.pattern}"))
+    for about in said.requests():
+        print(text.neutralise(f"{about.action.value} {about.request}"))
     return 0
 
 
@@ -72,10 +76,21 @@ def _network(said: Statement) -> Network:
         default=said.default.value if said.default else "",
         on_deny=said.on_deny.value if said.on_deny else "",
         presets=said.presets,
-        rules=tuple(
-            NetworkRule(action=rule.action.value, pattern=rule.pattern, bypass=rule.bypass) for rule in said.rules()
-        ),
+        rules=(*_hosts(said), *_requests(said)),
     )
+
+
+def _hosts(said: Statement) -> Iterator[NetworkRule]:
+    for rule in said.rules():
+        if not rule.limited:
+            yield NetworkRule(action=rule.action.value, pattern=rule.pattern, bypass=rule.bypass)
+
+
+def _requests(said: Statement) -> Iterator[NetworkRule]:
+    for rule in said.requests():
+        about = Request(rule.request)
+        methods = about.methods or ("*",)
+        yield NetworkRule(action=rule.action.value, pattern=about.pattern.text, methods=methods, path=about.path)
 
 
 def _read(name: str) -> str:

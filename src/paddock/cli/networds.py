@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from paddock.errors import UserError
 from paddock.model import Network, NetworkRule, Publish
+from paddock.policy.requests import Request
 
 if TYPE_CHECKING:
     import argparse
@@ -15,6 +16,7 @@ _RULES: tuple[tuple[str, Literal["allow", "deny"], bool], ...] = (
     ("block", "deny", False),
     ("bypass", "allow", True),
 )
+_REQUESTS: tuple[tuple[str, Literal["allow", "deny"]], ...] = (("allow_request", "allow"), ("block_request", "deny"))
 _DEFAULTS: tuple[Literal["deny", "allow", "observe"], ...] = ("deny", "allow", "observe")
 _ON_DENY: tuple[Literal["deny", "ask"], ...] = ("deny", "ask")
 Word = TypeVar("Word", bound=str)
@@ -38,7 +40,21 @@ def rules(options: argparse.Namespace) -> tuple[NetworkRule, ...]:
                 if kind == "cidr":
                     _check_cidr(pattern, f"--{word}-cidr")
                 found.append(NetworkRule(action=action, pattern=pattern, bypass=bypass))
+    for flag, action in _REQUESTS:
+        found += [_request(word, action) for word in getattr(options, flag)]
     return tuple(found)
+
+
+def methods(words: list[str]) -> tuple[str, ...]:
+    """Of `--method GET --method POST,PUT`."""
+    return tuple(method for word in words for method in word.split(","))
+
+
+def _request(word: str, action: Literal["allow", "deny"]) -> NetworkRule:
+    request = Request(word)
+    return NetworkRule(
+        action=action, pattern=request.pattern.text, methods=request.methods or ("*",), path=request.path
+    )
 
 
 def publish(word: str) -> Publish:

@@ -18,6 +18,8 @@ def network_options(sub: Parser) -> None:
     sub.add_argument("--policy", default="", metavar="WORD", help="what no rule decides: deny, allow or observe")
     for flag, value, what in _RULES:
         sub.add_argument(f"--{flag}", action="append", default=[], metavar=value, help=what)
+    for flag, what in _REQUESTS:
+        sub.add_argument(f"--{flag}", action="append", default=[], metavar="REQUEST", help=what)
     sub.add_argument("--preset", action="append", default=[], metavar="NAME", help="a set of rules that we keep")
     sub.add_argument("--on-deny", default="", metavar="WORD", help="deny, or ask: hold it while you decide")
 
@@ -29,6 +31,12 @@ _RULES = (
     ("block-cidr", "CIDR", "addresses it may not reach"),
     ("bypass-host", "HOST[:PORT]", "a host it may reach by any protocol, unchecked"),
     ("bypass-cidr", "CIDR", "addresses it may reach by any protocol, unchecked"),
+)
+
+
+_REQUESTS = (
+    ("allow-request", "of a host these only: 'GET api.test/v1/**'"),
+    ("block-request", "of a host not these: 'DELETE api.test'"),
 )
 
 
@@ -160,34 +168,43 @@ def _show(sub: Parser) -> None:
 
 
 def _check(sub: Parser) -> None:
-    sub.usage = "paddock policy check [--box BOX] [--json] HOST[:PORT]..."
+    sub.usage = "paddock policy check [--box BOX] [--method WORD] HOST[:PORT]|URL..."
     sub.description = (
         "Say whether a box may reach a host, by the same code that the gateway runs.\n"
-        "Port 443 if none is given. Exit code 77 when one is refused."
+        "Port 443 if none is given. A URL or --method asks about a request; GET\n"
+        "if no method is given. Exit code 77 when one is refused."
     )
     sub.set_defaults(target=verbs.policy_check)
     _where(sub, "its rules; default: those of a new box")
-    sub.add_argument("targets", nargs="+", metavar="HOST[:PORT]")
+    _asked_method(sub)
+    sub.add_argument("targets", nargs="+", metavar="HOST[:PORT]|URL")
     _json(sub)
 
 
 def _why(sub: Parser) -> None:
-    sub.usage = "paddock policy why [--box BOX] [--json] HOST[:PORT]"
+    sub.usage = "paddock policy why [--box BOX] [--method WORD] HOST[:PORT]|URL"
     sub.description = "Explain a decision: the rule, where it came from, and what would change it."
     sub.set_defaults(target=verbs.policy_why)
     _where(sub, "its rules; default: those of a new box")
-    sub.add_argument("target_host", metavar="HOST[:PORT]")
+    _asked_method(sub)
+    sub.add_argument("target_host", metavar="HOST[:PORT]|URL")
     _json(sub)
+
+
+def _asked_method(sub: Parser) -> None:
+    sub.add_argument("--method", default="", metavar="WORD", help="of the request that is asked about")
 
 
 def _change(word: str, what: str, target: Callable[..., int]) -> Setup:
     def setup(sub: Parser) -> None:
-        sub.usage = f"paddock policy {word} --box BOX|--user PATTERN..."
+        sub.usage = f"paddock policy {word} --box BOX|--user [OPTIONS] PATTERN..."
         sub.description = what
         sub.set_defaults(target=target)
         sub.add_argument("patterns", nargs="+", metavar="PATTERN")
         _where(sub, "for this box")
         sub.add_argument("--user", action="store_true", help="for all your boxes, in your policy file")
+        sub.add_argument("--method", action="append", default=[], metavar="WORD", help="requests with this method only")
+        sub.add_argument("--path", action="append", default=[], metavar="GLOB", help="requests to this path only")
         _json(sub)
 
     return setup
@@ -346,10 +363,19 @@ def _secret_check(sub: Parser) -> None:
 
 _ALLOW = (
     "Allow hosts: example.com, example.com:443, *.example.com, *:443, localhost:5432,\n"
-    "an address or a CIDR. The most specific rule decides."
+    "an address or a CIDR. The most specific rule decides. With --method or --path\n"
+    "only such requests to them pass, and each is looked at:\n"
+    "  paddock policy allow --box demo --method GET --path '/repos/me/**' api.test"
 )
-_DENY = "Refuse hosts: the same patterns as `policy allow`."
-_RM = "Remove the rules with these patterns; preset:NAME takes a preset from a box."
+_DENY = (
+    "Refuse hosts: the same patterns as `policy allow`. With --method or --path such\n"
+    "requests to them are refused, and the hosts stay as they are."
+)
+_RM = (
+    "Remove the rules with these patterns; preset:NAME takes a preset from a box.\n"
+    "With --method or --path the rule about just those requests; without, all that\n"
+    "is said of requests to the hosts goes too."
+)
 
 NOUNS: dict[str, dict[str, tuple[str, Setup]]] = {
     "network": {

@@ -12,6 +12,7 @@ from paddock.cli.main import say_open
 from paddock.client import Paddock
 from paddock.errors import UserError
 from paddock.model import Network, NetworkRule
+from paddock.policy import Request
 
 if TYPE_CHECKING:
     import argparse
@@ -49,10 +50,14 @@ def _print(info: PolicyInfo, *, as_json: bool) -> int:
         print(f"{source.kind:14} {text.neutralise(f'{source.place} ({source.state}{problem})', _LINE_CHARS)}")
     for layer in info.layers:
         print(f"\nlayer {layer.name}: {layer.default} by default")
-        rows = [(rule.action + (" (bypass)" if rule.bypass else ""), rule.pattern, _from(rule)) for rule in layer.rules]
+        rows = [(rule.action + (" (bypass)" if rule.bypass else ""), _about(rule), _from(rule)) for rule in layer.rules]
         if rows:
             print(text.table(rows, ("ACTION", "PATTERN", "FROM")))
     return 0
+
+
+def _about(rule: RuleInfo) -> str:
+    return " ".join(filter(None, (",".join(rule.methods), rule.pattern + rule.path)))
 
 
 def _from(rule: RuleInfo) -> str:
@@ -61,7 +66,7 @@ def _from(rule: RuleInfo) -> str:
 
 def check(options: argparse.Namespace) -> int:
     with Paddock() as paddock:
-        verdicts = [paddock.policy.check(target, options.box) for target in options.targets]
+        verdicts = [paddock.policy.check(target, options.box, options.method) for target in options.targets]
     if options.json:
         print(json.dumps([codec.to_wire(verdict) for verdict in verdicts], indent=2))
     else:
@@ -77,12 +82,12 @@ def _line(verdict: VerdictInfo) -> str:
 
 def _target(verdict: VerdictInfo) -> str:
     host = f"[{verdict.host}]" if ":" in verdict.host else verdict.host
-    return f"{host}:{verdict.port}"
+    return " ".join(filter(None, (verdict.method, f"{host}:{verdict.port}{verdict.path}")))
 
 
 def why(options: argparse.Namespace) -> int:
     with Paddock() as paddock:
-        verdict = paddock.policy.check(options.target_host, options.box)
+        verdict = paddock.policy.check(options.target_host, options.box, options.method)
     if options.json:
         print(json.dumps(codec.to_wire(verdict), indent=2))
         return 0
@@ -90,7 +95,7 @@ def why(options: argparse.Namespace) -> int:
     if verdict.rule:
         rule = verdict.rule
         bypass = ", unchecked" if rule.bypass else ""
-        print(text.neutralise(f"rule: {rule.action} {rule.pattern}{bypass} (from {_from(rule)})", _LINE_CHARS))
+        print(text.neutralise(f"rule: {rule.action} {_about(rule)}{bypass} (from {_from(rule)})", _LINE_CHARS))
     else:
         print("rule: none speaks of it; the default decides")
     if verdict.observed:
@@ -110,7 +115,12 @@ def deny(options: argparse.Namespace) -> int:
 
 def _change(options: argparse.Namespace, action: Literal["allow", "deny"]) -> int:
     box = target(options)
-    rules = [NetworkRule(action=action, pattern=pattern) for pattern in options.patterns]
+    methods = networds.methods(options.method)
+    rules = [
+        NetworkRule(action=action, pattern=pattern, methods=methods, path=path)
+        for pattern in options.patterns
+        for path in options.path or ("",)
+    ]
     with Paddock() as paddock:
         info = paddock.policy.add(rules, box)
     return _done(info, options)
@@ -118,8 +128,12 @@ def _change(options: argparse.Namespace, action: Literal["allow", "deny"]) -> in
 
 def rm(options: argparse.Namespace) -> int:
     box = target(options)
+    words = list(options.patterns)
+    if options.method or options.path:
+        methods = networds.methods(options.method)
+        words = [Request.of(word, methods, path).text for word in words for path in options.path or ("",)]
     with Paddock() as paddock:
-        info = paddock.policy.remove(options.patterns, box)
+        info = paddock.policy.remove(words, box)
     return _done(info, options)
 
 

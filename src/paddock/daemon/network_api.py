@@ -33,6 +33,7 @@ class Change:
 class Check:
     target: str
     box: str
+    method: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +81,7 @@ async def policy_show(runtime: Runtime, args: MaybeNamed) -> Answer:
 
 
 async def policy_check(runtime: Runtime, args: Check) -> Answer:
-    return Answer(result=codec.to_wire(rulings.check(runtime, args.box, args.target)))
+    return Answer(result=codec.to_wire(rulings.check(runtime, args.box, args.target, args.method)))
 
 
 async def policy_user(runtime: Runtime, args: UserRules) -> Answer:

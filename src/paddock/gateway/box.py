@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from paddock.gateway.judging import Grant, Judge, Rules
     from paddock.gateway.listeners import Serve
     from paddock.gateway.world import World
-    from paddock.policy import Host, Verdict
+    from paddock.policy import Host, RequestRules, Verdict
 
 log = logging.getLogger(__name__)
 _QUERIES: Final = 64
@@ -77,6 +77,7 @@ class Box:
         self._denials = denials
         self._leaves = leaves
         self.desk = Desk(net.name, audit, denials, inspection)
+        self.desk.rules = judge.evaluator.requests
         self.names = Names()
         self._denied_names = DeniedNames(audit)
         self.lookup = Lookup(self.names, judge.evaluator, self._name_denied)
@@ -325,12 +326,25 @@ class Box:
         self.lookup.evaluator = evaluator
         self.lookup.asks = self.judge.rules.may_ask
         self._denied_names.forget()
-        stale = [passage for passage in self._passages if not passage.still_allowed(evaluator)]
+        before, self.desk.rules = self.desk.rules, evaluator.requests
+        stale = [
+            passage
+            for passage in self._passages
+            if not passage.still_allowed(evaluator) or self._is_unjudged(passage, before)
+        ]
         for passage in stale:
             passage.end("the policy changed")
         self._audit.policy(reason, len(stale))
         self.entrances.reconcile()
         return len(stale)
+
+    def _is_unjudged(self, passage: Passage[Flow] | Passage[Inspected], before: RequestRules) -> bool:
+        """Whether what passes was begun under other rules about requests, and is not looked at request by request."""
+        flow, grant = passage.flow, passage.grant
+        if (isinstance(flow, Inspected) and not flow.tunnel) or not self.desk.must_see(grant):
+            return False
+        rules, old = self.desk.rules.at(grant.host, grant.port), before.at(grant.host, grant.port)
+        return rules is not None and (old is None or rules.rules != old.rules)
 
     def set_inspection(self, inspection: Inspection) -> int:
         """How many connections it ended: those that nobody looks into and that now have to be looked into."""

@@ -1,15 +1,21 @@
-"""One box's inspected requests: what they are judged by, request by request, and where they are recorded."""
+"""One box's inspected requests: what they are judged by, request by request, and where they are recorded.
+
+A request to a host that rules about requests speak of is judged and recorded in the clear as well; what was answered
+there is not looked at.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from paddock.gateway.exchange import Exchange
 from paddock.gateway.http1 import End
 from paddock.gateway.injection import Swapped, body_words, masks, redact, redact_trailers, swap
 from paddock.gateway.records import Decided, Decision
 from paddock.gateway.refusal import Refusal
-from paddock.policy import Verdict
+from paddock.policy import RequestRules, Verdict, explain
+from paddock.policy.layering import ORGANISATION
+from paddock.policy.requests import OVERRIDES, WEBSOCKET
 from paddock.text import neutralise
 
 if TYPE_CHECKING:
@@ -20,18 +26,24 @@ if TYPE_CHECKING:
     from paddock.gateway.meter import Meter
     from paddock.policy import Host
 
+    Scheme = Literal["https", "http"]
+
 HTTPS: Final = "https"
+HTTP: Final = "http"
+NO_RULES: Final = RequestRules()
 _SHOWN_CHARS: Final = 200
+_LINE_CHARS: Final = 4096
 
 
 class Desk:
-    """`inspection` is replaced at any time; a request that has begun keeps what it was begun with."""
+    """`inspection` and `rules` are replaced at any time; a request that has begun keeps what it was begun with."""
 
     def __init__(self, box: str, audit: Audit, denials: Denials, inspection: Inspection) -> None:
         self._box = box
         self._audit = audit
         self._denials = denials
         self.inspection = inspection
+        self.rules = NO_RULES
         self.meter: Meter | None = None
         self.refused = 0
         audit.clean = denials.clean = self._clean
@@ -47,17 +59,19 @@ class Desk:
 
     def must_see(self, grant: Grant) -> bool:
         """Whether requests to this destination may not pass unseen: by a bypass they may if they are but metered."""
-        if not self.inspection or grant.inside or grant.host.address is not None:
+        if not (self.inspection or self.rules) or grant.inside or grant.host.address is not None:
             return False
+        if self.rules.at(grant.host, grant.port) is not None:
+            return True
         place = self.place(grant.host, grant.port)
-        return bool(place.bound) or place.rules is not None or (place.metered and not grant.verdict.bypass)
+        return bool(place.bound) or (place.metered and not grant.verdict.bypass)
 
     # -- requests inside TLS -------------------------------------------------------------------------------------------
 
     def begin(self, head: Head, host: Host, port: int, now: float) -> Exchange | Refusal:
         """What becomes of a request on a connection to `host` and `port`."""
         place = self.place(host, port)
-        refusal = _not_for(head, place) or self._against_rules(head, place)
+        refusal = _not_for(head, place) or self._against_rules(head, host, port)
         if refusal is not None:
             return refusal
         swapped = swap(head, place, self.inspection)
@@ -91,11 +105,11 @@ class Desk:
             duration_ms=int((now - exchange.started) * 1000),
         )
 
-    def refuse(self, refusal: Refusal, head: Head | None, host: Host, port: int) -> None:
+    def refuse(self, refusal: Refusal, head: Head | None, host: Host, port: int, protocol: Scheme = HTTPS) -> None:
         """A request that was not sent on."""
         self.refused += 1
         decided = Decided(
-            protocol=HTTPS,
+            protocol=protocol,
             host=host.text,
             port=port,
             decision=Decision.DENY,
@@ -108,7 +122,7 @@ class Desk:
             path=head.path.partition("?")[0] if head else "",
             status=refusal.status,
         )
-        self._denials.add(decided, allow="")
+        self._denials.add(decided, allow=refusal.allow)
 
     # -- requests in the clear -----------------------------------------------------------------------------------------
 
@@ -119,11 +133,18 @@ class Desk:
         place = self.inspection.place(host, port, "http")
         if place.metered:
             return _no("requests to this host are metered, which needs https")
-        refusal = self._against_rules(head, place)
-        if refusal is None:
-            swapped = swap(head, place, self.inspection)
-            refusal = swapped if isinstance(swapped, Refusal) else None
-        return _no(refusal.reason) if refusal is not None else None
+        swapped = swap(head, place, self.inspection)
+        return _no(swapped.reason) if isinstance(swapped, Refusal) else None
+
+    def plain_refusal(self, head: Head, host: Host, port: int) -> Refusal | None:
+        """Why a rule about requests refuses one over plain HTTP."""
+        return None if head.form == "authority" else self._against_rules(head, host, port)
+
+    def plain_sent(self, head: Head, host: Host, port: int) -> None:
+        """A request over plain HTTP goes on its way: recorded where it was judged by itself."""
+        if self.rules.at(host, port) is not None:
+            decided = Decided(protocol=HTTP, host=host.text, port=port, decision=Decision.ALLOW)
+            self._audit.request(decided, method=head.method, path=head.path.partition("?")[0], status=0)
 
     def plain(self, head: Head, host: Host, port: int) -> Swapped:
         """What is sent in place of a request that has no problem."""
@@ -132,20 +153,34 @@ class Desk:
         swapped = swap(head, self.inspection.place(host, port, "http"), self.inspection)
         return swapped if isinstance(swapped, Swapped) else Swapped(head.headers, head.path, ())
 
-    def _against_rules(self, head: Head, place: Place) -> Refusal | None:
-        if place.rules is None:
+    def _against_rules(self, head: Head, host: Host, port: int) -> Refusal | None:
+        rules = self.rules.at(host, port)
+        if rules is None:
             return None
-        verdict = place.rules.decide(head)
+        method = WEBSOCKET if head.websocket else head.method
+        path = self._clean(head.path.partition("?")[0])
+        disguised = not head.fields.keys().isdisjoint(OVERRIDES)
+        verdict = rules.decide(method, head.path.partition("?")[0], disguised=disguised)
         if verdict.allowed:
             return None
-        shown = neutralise(self._clean(head.path.partition("?")[0]), _SHOWN_CHARS)
+        command = explain.allow_request_command(method, host, port, path, self._box, verdict)
+        if verdict.layer == ORGANISATION:
+            last = "this machine's administrator decides about it: /etc/paddock/policy.toml"
+        else:
+            last = f"to allow it, run outside the box: {command}" if command else "no rule can allow it"
         lines = (
-            f"paddock: {head.method} {place.host.text}{shown} is denied for box {neutralise(self._box)}",
-            f"why: {verdict.reason}",
-            f"rule: {neutralise(str(verdict.rule)) if verdict.rule else 'what no request rule allows is denied'}",
+            f"paddock: {method} {host.text}{neutralise(path, _SHOWN_CHARS)} is denied for box {neutralise(self._box)}",
+            f"why: {neutralise(verdict.reason, _LINE_CHARS)}",
+            f"rule: {neutralise(str(verdict.rule), _LINE_CHARS) if verdict.rule else 'none speaks of it'}",
+            neutralise(last, _LINE_CHARS),
         )
-        rule = str(verdict.rule) if verdict.rule else ""
-        return Refusal(status=403, reason=f"request: {verdict.reason}", text="\n".join(lines) + "\n", rule=rule)
+        return Refusal(
+            status=403,
+            reason=f"request: {verdict.reason}",
+            text="\n".join(lines) + "\n",
+            rule=str(verdict.rule) if verdict.rule else "",
+            allow=command,
+        )
 
 
 def _not_for(head: Head, place: Place) -> Refusal | None:

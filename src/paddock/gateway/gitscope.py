@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from paddock.gateway.urlpath import Ambiguous, readings
+from paddock.policy.urlpath import Ambiguous, readings
 
 _READS: Final = frozenset({"GET", "HEAD"})
 _API_HOSTS: Final = ("api.", "uploads.")  # of GitHub, where a repository is below /repos/

@@ -228,6 +228,11 @@ class Inspected:
         if self._server is not None:
             self._server.want(reading=not self._client.blocked and not talk.done)
 
+    @property
+    def tunnel(self) -> bool:
+        """Whether it has left HTTP, so that no request is judged any more."""
+        return self._talk.tunnel
+
     def _has_last_words(self) -> bool:
         """Of a websocket's client, that the server has not taken yet."""
         return self._talk.tunnel and self._server is not None and self._server.blocked and not self._server.ended

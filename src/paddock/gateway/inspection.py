@@ -1,4 +1,4 @@
-"""What a box's document asks for: its secrets, its request rules and the hosts that are metered.
+"""What a box's document asks for: its secrets and the hosts that are metered.
 
 `place` says what of it applies to one destination. A place for which nothing applies is not inspected: its TLS stays
 opaque. Deny is the zero value only in the sense of the policy, which was asked before.
@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from paddock import codec
 from paddock.errors import UserError
-from paddock.gateway import credentials, requests
+from paddock.gateway import credentials
 from paddock.gateway.credentials import Credential, Scheme
 from paddock.gateway.purse import Spending
-from paddock.gateway.requests import HostRules
 from paddock.limits import PLACES_PER_BOX, SECRETS_PER_BOX, SECRETS_RETIRED_MAX
 from paddock.policy import Host, Pattern
 from paddock.policy.pattern import HOST_ALIAS, LOCALHOST
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-_KEYS: Final = frozenset({"secrets", "requests", "meter", "spending"})
+_KEYS: Final = frozenset({"secrets", "meter", "spending"})
 _LOCALHOST: Final = Host(LOCALHOST)
 _SHOWN: Final = "***"
 
@@ -38,19 +37,18 @@ def _any_of(values: set[bytes]) -> re.Pattern[str] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """One destination: the secrets that are bound to it, the rules for requests to it, and whether it is metered."""
+    """One destination: the secrets that are bound to it, and whether it is metered."""
 
     host: Host
     port: int
     scheme: Scheme
     bound: tuple[Credential, ...] = field(repr=False)
-    rules: HostRules | None
     metered: bool
 
     @property
     def needed(self) -> bool:
         """Whether requests have to be seen one by one."""
-        return bool(self.bound) or self.rules is not None or self.metered
+        return bool(self.bound) or self.metered
 
 
 class Inspection:
@@ -59,7 +57,6 @@ class Inspection:
     def __init__(
         self,
         secrets: Sequence[Credential] = (),
-        rules: requests.RequestRules | None = None,
         meter: Sequence[Pattern] = (),
         retired: Sequence[bytes] = (),
         spending: Spending | None = None,
@@ -67,17 +64,16 @@ class Inspection:
         self.secrets = tuple(secrets)
         self.retired = tuple(retired)
         self.spending = spending
-        self._rules = rules or requests.RequestRules()
         self._meter = tuple(meter)
         self._places: dict[tuple[str, int, Scheme], Place] = {}
         self._values = _any_of({*(leak for each in self.secrets for leak in each.leaks), *self.retired})
 
     def __bool__(self) -> bool:
         """Whether it asks for anything at all."""
-        return bool(self.secrets or self.retired or self._rules or self._meter)
+        return bool(self.secrets or self.retired or self._meter)
 
     def __repr__(self) -> str:
-        return f"<Inspection {len(self.secrets)} secrets, {self._rules!r}, {len(self._meter)} metered>"
+        return f"<Inspection {len(self.secrets)} secrets, {len(self._meter)} metered>"
 
     @classmethod
     def parse(cls, document: bytes) -> Inspection:
@@ -93,9 +89,9 @@ class Inspection:
         secrets = credentials.parse(content.get("secrets", []))
         if len(secrets) > SECRETS_PER_BOX:
             raise UserError(f"more than {SECRETS_PER_BOX} secrets", code="too-many")
-        rules, meter = requests.parse(content.get("requests", [])), _patterns(content.get("meter", []))
+        meter = _patterns(content.get("meter", []))
         spending = codec.from_wire(Spending, content["spending"]) if "spending" in content else None
-        return cls(secrets, rules, meter, spending=spending)
+        return cls(secrets, meter, spending=spending)
 
     def after(self, before: Inspection) -> Inspection:
         """The same, with what was valid before and no longer is: a box that learned it must not use it any more."""
@@ -104,7 +100,7 @@ class Inspection:
         retired = [value for value in dict.fromkeys(old) if value not in current]
         if not retired:
             return self
-        return Inspection(self.secrets, self._rules, self._meter, retired[:SECRETS_RETIRED_MAX], self.spending)
+        return Inspection(self.secrets, self._meter, retired[:SECRETS_RETIRED_MAX], self.spending)
 
     def place(self, host: Host, port: int, scheme: Scheme = "https") -> Place:
         key = host.text, port, scheme
@@ -118,7 +114,6 @@ class Inspection:
                 port=port,
                 scheme=scheme,
                 bound=tuple(each for each in self.secrets if each.is_for(named, port, scheme)),
-                rules=self._rules.at(named, port),
                 metered=any(pattern.names(named, port) for pattern in self._meter),
             )
         return known

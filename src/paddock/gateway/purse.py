@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from paddock.gateway.control import BoxUsage
 from paddock.gateway.refusal import Refusal
-from paddock.gateway.urlpath import Ambiguous, readings
 from paddock.metering import apis
 from paddock.metering.apis import Call
 from paddock.metering.budget import Refused, Why
@@ -19,6 +18,7 @@ from paddock.metering.ledger import Ledger, Line
 from paddock.metering.meter import Meter
 from paddock.metering.prices import listed
 from paddock.model import Budget
+from paddock.policy.urlpath import Ambiguous, readings
 from paddock.text import neutralise
 
 if TYPE_CHECKING:

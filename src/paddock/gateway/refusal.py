@@ -30,6 +30,7 @@ class Refusal:
     reason: str
     text: str
     rule: str = ""
+    allow: str = ""  # the command that would allow it
 
 
 def http_response(text: str, *, status: int = 403, head_only: bool = False) -> bytes:

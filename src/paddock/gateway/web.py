@@ -153,6 +153,7 @@ class Session:
                 if event.websocket:
                     self._await_answer(event)
                 host, port = self._target(event)
+                self._box.desk.plain_sent(event, host, port)
                 swapped = self._box.desk.plain(event, host, port)
                 return write_request(event, path=swapped.path, headers=swapped.headers)
             case Body():
@@ -168,7 +169,9 @@ class Session:
         if self._passage is None or head.form == "authority" or (head.websocket and self._sent):
             return False
         grant = self._passage.grant
-        return self._problem(head) is None and self._target(head) == (grant.host, grant.port)
+        if self._problem(head) is not None or self._target(head) != (grant.host, grant.port):
+            return False
+        return self._box.desk.plain_refusal(head, *self._target(head)) is None
 
     def _target(self, head: Head) -> tuple[Host, int]:
         only = self._only
@@ -236,6 +239,12 @@ class Session:
         if problem is not None:
             _drop(server)
             await self._box.refuse(self._caller, (event.host.text, self._target(event)[1]), PROTOCOL, problem)
+            return
+        refusal = self._box.desk.plain_refusal(event, *self._target(event))
+        if refusal is not None:
+            _drop(server)
+            self._box.desk.refuse(refusal, event, *self._target(event), PROTOCOL)
+            await self._caller.refuse(0, refusal.text, status=refusal.status)
             return
         if event.form == "authority":
             await self._tunnel(event)

@@ -5,7 +5,19 @@ from __future__ import annotations
 from paddock.policy.evaluator import Evaluator
 from paddock.policy.host import Address, Host, parse_authority, parse_port
 from paddock.policy.pattern import Pattern
-from paddock.policy.rules import Action, Default, Layer, OnDeny, Policy, Rule, Source, SourceKind, Verdict
+from paddock.policy.requests import Request, RequestRules, RequestVerdict
+from paddock.policy.rules import (
+    Action,
+    Default,
+    Layer,
+    OnDeny,
+    Policy,
+    RequestRule,
+    Rule,
+    Source,
+    SourceKind,
+    Verdict,
+)
 
 __all__ = [
     "Action",
@@ -17,6 +29,10 @@ __all__ = [
     "OnDeny",
     "Pattern",
     "Policy",
+    "Request",
+    "RequestRule",
+    "RequestRules",
+    "RequestVerdict",
     "Rule",
     "Source",
     "SourceKind",

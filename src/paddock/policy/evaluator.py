@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 from paddock.policy import ranges
 from paddock.policy.host import Address, Host
 from paddock.policy.pattern import HOST_ALIAS, LOCALHOST, OWN_ZONES, Pattern
-from paddock.policy.rules import Action, Default, Layer, Policy, Rule, SourceKind, Verdict
+from paddock.policy.requests import RequestRules
+from paddock.policy.rules import RANK, Action, Default, Layer, Policy, Rule, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_RANK = {kind: rank for rank, kind in enumerate(SourceKind)}
 _ANY_PORT = 0  # the key of rules for all ports; as an asked port, one that no rule names
 _HOST_ITSELF = frozenset({LOCALHOST, HOST_ALIAS})
 _LOOPBACK = frozenset({int(IPv4Address("127.0.0.1")), int(IPv6Address("::1"))})
@@ -39,6 +39,7 @@ class Evaluator:
     def __init__(self, policy: Policy, own_addresses: frozenset[Address] = frozenset()) -> None:
         self._layers = tuple(_Index(layer) for layer in policy.layers)
         self._own = own_addresses
+        self.requests = RequestRules(policy.layers)
 
     def __repr__(self) -> str:
         return f"<Evaluator {', '.join(map(repr, self._layers)) or 'without layers'}>"
@@ -267,7 +268,7 @@ def _of(ports: _Ports, port: int) -> Rule | None:
 
 def _weight(rule: Rule) -> tuple[int, bool, bool]:
     """Smaller is heard: the source, then deny, then bypass."""
-    return _RANK[rule.source.kind], rule.action is Action.ALLOW, not rule.bypass
+    return RANK[rule.source.kind], rule.action is Action.ALLOW, not rule.bypass
 
 
 def _silent(layer: _Index, host: Host, port: int) -> Verdict:

@@ -9,9 +9,11 @@ from paddock.errors import UserError
 from paddock.policy.host import Host
 from paddock.policy.layering import ORGANISATION
 from paddock.policy.pattern import HOST_ALIAS, LOCALHOST, Pattern
+from paddock.policy.requests import Request
 from paddock.text import neutralise
 
 if TYPE_CHECKING:
+    from paddock.policy.requests import RequestVerdict
     from paddock.policy.rules import Verdict
 
 
@@ -37,6 +39,18 @@ def allow_command(host_text: str, port: int, box: str, verdict: Verdict | None =
     """The narrowest rule that allows it, as a command; empty if there is none."""
     pattern = allow_pattern(host_text, port, verdict)
     return f"paddock policy allow --box {shlex.quote(box)} {shlex.quote(pattern)}" if pattern else ""
+
+
+def allow_request_command(method: str, host: Host, port: int, path: str, box: str, verdict: RequestVerdict) -> str:
+    """The narrowest rule about requests that allows it, as a command; empty if there is none."""
+    if verdict.final or verdict.layer == ORGANISATION or "*" in path:
+        return ""
+    try:
+        request = Request.of(Pattern(host.with_port(port)).text, (method,), path)
+    except UserError:
+        return ""
+    words = [request.pattern.text, "--method", method, "--path", request.path]
+    return f"paddock policy allow --box {shlex.quote(box)} {shlex.join(words)}"
 
 
 def allow_pattern(host_text: str, port: int, verdict: Verdict | None = None) -> str:

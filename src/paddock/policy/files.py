@@ -6,6 +6,8 @@
     allow   = ["*.example.com", "api.example.org:443", "localhost:5432", "10.0.0.0/8"]
     deny    = ["ads.example.com"]
     bypass  = ["pinned.example.com"]
+    allow-requests = ["GET api.example.com", "POST api.example.com/v1/things/**"]
+    deny-requests  = ["* api.example.com/admin/**"]
 
 A project's `paddock.toml` has the same in its table `[network]`, without on-deny, and with no other default than deny.
 Whatever else stands there is an error that names file and line.
@@ -24,6 +26,7 @@ from paddock.policy import presets
 from paddock.policy.layering import Statement
 from paddock.policy.pattern import Pattern
 from paddock.policy.positions import Path, is_deep, positions
+from paddock.policy.requests import Request
 from paddock.policy.rules import Default, OnDeny, Source, SourceKind
 from paddock.text import neutralise
 
@@ -37,6 +40,8 @@ _LISTS: dict[str, Callable[[str], object]] = {
     "allow": Pattern,
     "deny": Pattern,
     "bypass": Pattern,
+    "allow-requests": Request,
+    "deny-requests": Request,
 }
 KEYS = ("default", "on-deny", *_LISTS)
 PROJECT_KEYS = ("default", *_LISTS)
@@ -63,13 +68,15 @@ def parse_project_toml(text: str, path: str) -> Statement | None:
 
 def digest(statement: Statement) -> str:
     """What an approval is bound to: all that a project says, and not how it is laid out."""
-    parts = {
+    parts: dict[str, str | tuple[str, ...]] = {
         "default": statement.default.value if statement.default else "",
         "presets": statement.presets,
         "allow": statement.allow,
         "deny": statement.deny,
         "bypass": statement.bypass,
     }
+    said = {"allow-requests": statement.allow_requests, "deny-requests": statement.deny_requests}
+    parts |= {key: texts for key, texts in said.items() if texts}  # what was approved before there were any stays so
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -107,13 +114,15 @@ class _Reader:
 
     def statement(self, at: Path, known: tuple[str, ...], source: Source) -> Statement:
         table = self.only(known, at)
-        lists = {key: self._words((*at, key), table.get(key, []), check) for key, check in _LISTS.items()}
-        return Statement(
-            source=source,
-            default=self._word((*at, "default"), table.get("default"), Default),
-            on_deny=self._word((*at, "on-deny"), table.get("on-deny"), OnDeny),
-            **lists,
-        )
+        lists = {
+            key.replace("-", "_"): self._words((*at, key), table.get(key, []), check) for key, check in _LISTS.items()
+        }
+        default = self._word((*at, "default"), table.get("default"), Default)
+        on_deny = self._word((*at, "on-deny"), table.get("on-deny"), OnDeny)
+        try:
+            return Statement(source=source, default=default, on_deny=on_deny, **lists)
+        except UserError as error:
+            raise self._bad(1, error.message, error.hint, error.code) from error
 
     def _word(self, at: Path, value: object, words: type[E]) -> E | None:
         if value is None:

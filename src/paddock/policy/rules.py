@@ -34,6 +34,9 @@ class SourceKind(enum.Enum):
     PRESET = "preset"
 
 
+RANK = {kind: rank for rank, kind in enumerate(SourceKind)}
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     kind: SourceKind
@@ -45,15 +48,28 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`bypass`: what passes is opaque; neither SNI nor Host is compared."""
+    """`bypass`: what passes is opaque; neither SNI nor Host is compared. `limited`: it stands for request rules."""
 
     action: Action
     pattern: str  # canonical: Pattern.text
     source: Source
     bypass: bool = False
+    limited: bool = False
 
     def __str__(self) -> str:
         return f"{'bypass' if self.bypass else self.action.value} {self.pattern} ({self.source})"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRule:
+    """About requests to a host that may be reached; a host that any speaks of is inspected."""
+
+    action: Action
+    request: str  # canonical: Request.text
+    source: Source
+
+    def __str__(self) -> str:
+        return f"{self.action.value} {self.request} ({self.source})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +77,7 @@ class Layer:
     name: str
     default: Default = Default.DENY
     rules: tuple[Rule, ...] = ()
+    requests: tuple[RequestRule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

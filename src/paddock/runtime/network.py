@@ -178,6 +178,8 @@ class Networks:
 
     async def _give(self, box: Box, gateway: Gateway, policy: Policy) -> int:
         self._given.pop(box.row.id, None)
+        if _looks_into(policy):
+            await self._root(gateway)
         closed = await gateway.set_policy(box.row.id, policy)
         self._given[box.row.id] = policy
         return closed
@@ -206,6 +208,8 @@ class Networks:
             stack.callback(os.close, denials)
             listeners = [stack.enter_context(_listener(published)) for published in box.row.spec.network.publish]
             policy = self.policies.of(*of_box(box))
+            if _looks_into(policy):
+                await self._root(gateway)
             await gateway.add(
                 BoxNet(
                     id=box.row.id,
@@ -376,6 +380,10 @@ def net_directory(box: Box) -> str:
 
 def denials_path(box: Box) -> str:
     return f"{net_directory(box)}/{DENIALS}"
+
+
+def _looks_into(policy: Policy) -> bool:
+    return any(layer.requests for layer in policy.layers)
 
 
 def _content(path: str) -> bytes:

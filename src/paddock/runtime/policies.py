@@ -22,28 +22,28 @@ from paddock.policy import (
     OnDeny,
     Policy,
     SourceKind,
-    explain,
     files,
     layering,
-    parse_authority,
 )
+from paddock.policy.target import parse_target
 from paddock.readiness import readable
-from paddock.reports import LayerInfo, PolicyInfo, RuleInfo, SourceInfo, VerdictInfo
+from paddock.reports import PolicyInfo, SourceInfo
 from paddock.runtime import flags, project
 from paddock.runtime.policyfile import REWRITTEN_S, PolicyFile
+from paddock.runtime.showing import layer_info, request_info, verdict_info
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from paddock.model import Network
-    from paddock.policy import Address, Rule, Verdict
+    from paddock.policy import Address
     from paddock.policy.layering import Statement
+    from paddock.reports import VerdictInfo
     from paddock.runtime.approvals import Approvals
     from paddock.runtime.box import Box
 
 _CACHED = 128  # boxes made alike share a policy and its index
 _LOOK_EVERY_S = 2.0  # where inotify does not speak
-_HTTPS = 443
 
 
 class Policies:
@@ -153,8 +153,7 @@ class Policies:
         asking = parse_project(network.project, workspace)
         if asking is None or self._is_approved(asking, workspace):
             return ()
-        asked = layering.asks(asking, self._compose(network, workspace, approved=False))
-        return tuple(f"{rule.pattern} (bypass)" if rule.bypass else rule.pattern for rule in asked)
+        return layering.asks(asking, self._compose(network, workspace, approved=False))
 
     def newer(self, network: Network, workspace: str) -> tuple[str, tuple[str, ...]] | None:
         """The project file on disk, when it is not the one the box goes by and wants more: its digest and what."""
@@ -175,6 +174,12 @@ class Policies:
         wanted = self.asks(network, workspace)
         if before is not None:
             wanted += tuple(f"{text} (no longer denied)" for text in before.deny if text not in asking.deny)
+            wanted += tuple(
+                f"{text} (no longer held to)"
+                for key in layering.REQUESTS
+                for text in getattr(before, key)
+                if text not in getattr(asking, key)
+            )
             if before.default is Default.DENY and asking.default is not Default.DENY:
                 wanted += ("no denial by default",)
         return wanted
@@ -223,10 +228,7 @@ class Policies:
             box=name,
             network=self.word(network, workspace),
             on_deny=policy.on_deny.value,
-            layers=tuple(
-                LayerInfo(name=layer.name, default=layer.default.value, rules=tuple(map(rule_info, layer.rules)))
-                for layer in policy.layers
-            ),
+            layers=tuple(map(layer_info, policy.layers)),
             sources=tuple(sources),
         )
 
@@ -244,38 +246,20 @@ class Policies:
             return [SourceInfo(kind="project", place=place, state="unapproved", problem=note)]
         return [SourceInfo(kind="project", place=place, state="ok")] if text else []
 
-    def check(self, target: str, name: str, network: Network, workspace: str) -> VerdictInfo:
-        host, port = parse_authority(target, _HTTPS)
-        verdict = self.evaluator(network, workspace).decide(host, port)
-        return verdict_info(verdict, host.text, port, name)
+    def check(self, asked: str, name: str, network: Network, workspace: str, method: str = "") -> VerdictInfo:
+        target = parse_target(asked, method)
+        evaluator = self.evaluator(network, workspace)
+        verdict = evaluator.decide(target.host, target.port)
+        info = verdict_info(verdict, target.host.text, target.port, name)
+        rules = evaluator.requests.at(target.host, target.port)
+        if not verdict.allowed or (rules is None and not target.method):
+            return info
+        return request_info(info, rules, target, name)
 
 
 def of_box(box: Box) -> tuple[Network, str]:
     """What a box's policy is made of."""
     return box.row.spec.network, box.row.spec.workspace
-
-
-def verdict_info(verdict: Verdict, host: str, port: int, box: str) -> VerdictInfo:
-    return VerdictInfo(
-        host=host,
-        port=port,
-        allowed=verdict.allowed,
-        observed=verdict.observed,
-        bypass=verdict.bypass,
-        reason=verdict.reason,
-        rule=rule_info(verdict.rule) if verdict.rule else None,
-        command="" if verdict.allowed else explain.allow_command(host, port, box or "BOX", verdict),
-    )
-
-
-def rule_info(rule: Rule) -> RuleInfo:
-    return RuleInfo(
-        action=rule.action.value,
-        pattern=rule.pattern,
-        source=rule.source.kind.value,
-        detail=rule.source.detail,
-        bypass=rule.bypass,
-    )
 
 
 def parse_project(text: str, workspace: str) -> Statement | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from paddock import fs
@@ -14,11 +15,11 @@ from paddock.errors import Unavailable, UserError
 from paddock.gateway import records
 from paddock.gateway.records import Decision, Event
 from paddock.model import BoxId, Network, NetworkRule
-from paddock.policy import Host, edit, explain
+from paddock.policy import Action, Default, Host, Pattern, Request, edit, explain
 from paddock.policy.suggest import Refused
 from paddock.policy.suggest import suggest as suggestions
 from paddock.reports import NetworkLog, PendingInfo
-from paddock.runtime.flags import merge, no_rule, without
+from paddock.runtime.flags import merge, no_rule, request_of, without
 from paddock.runtime.policies import of_box
 
 if TYPE_CHECKING:
@@ -55,12 +56,13 @@ def show(runtime: Runtime, name: str) -> PolicyInfo:
     return policies.info(box.name, *of_box(box))
 
 
-def check(runtime: Runtime, name: str, target: str) -> VerdictInfo:
+def check(runtime: Runtime, name: str, target: str, method: str = "") -> VerdictInfo:
+    """Of a host, or of a request when there is a method or `target` is a URL."""
     policies = networks(runtime).policies
     if not name:
-        return policies.check(target, "", Network(), "")
+        return policies.check(target, "", Network(), "", method)
     box = runtime.find(name)
-    return policies.check(target, box.name, *of_box(box))
+    return policies.check(target, box.name, *of_box(box), method)
 
 
 def logs(runtime: Runtime, name: str) -> list[NetworkLog]:
@@ -120,7 +122,11 @@ async def remove(runtime: Runtime, name: str, patterns: tuple[str, ...]) -> Poli
 async def add_for_user(runtime: Runtime, rules: tuple[NetworkRule, ...]) -> PolicyInfo:
     def add(text: str, path: str) -> str:
         for rule in rules:
-            text = edit.add(text, path, "bypass" if rule.bypass else rule.action, rule.pattern)
+            request = request_of(rule)
+            if request is not None:
+                text = edit.add_request(text, path, rule.action, request.text)
+            else:
+                text = edit.add(text, path, "bypass" if rule.bypass else rule.action, rule.pattern)
         return text
 
     return await _edit_user(runtime, add)
@@ -222,14 +228,29 @@ def export(runtime: Runtime, name: str, layout: Layout) -> tuple[str, tuple[str,
         return _toml(layer), notes
     from paddock.policy import foreign
 
+    layer, left_out = _unlimited(layer)
     made = foreign.write_docker(layer) if layout == "docker" else foreign.write_agent_sandbox(layer)
-    return made.text, (*notes, *made.notes)
+    return made.text, (*notes, *left_out, *made.notes)
+
+
+def _unlimited(layer: Layer) -> tuple[Layer, tuple[str, ...]]:
+    """Without what it allows only in part: another program would allow it all."""
+    limited = [Request(rule.request).pattern for rule in layer.requests]
+    closed = [rule for rule in layer.rules if any(Pattern(rule.pattern).meets(one) for one in limited)]
+    kept = tuple(rule for rule in layer.rules if rule.action is Action.DENY or rule not in closed)
+    default = layer.default if not limited else Default.DENY
+    gone = dict.fromkeys(rule.pattern for rule in layer.rules if rule not in kept)
+    note = f"left out, because their requests are held to rules: {', '.join(gone)}"
+    return replace(layer, rules=kept, requests=(), default=default), (note,) if gone else ()
 
 
 def _toml(layer: Layer) -> str:
-    lists: dict[str, list[str]] = {"allow": [], "deny": [], "bypass": []}
+    lists: dict[str, list[str]] = {"allow": [], "deny": [], "bypass": [], "allow-requests": [], "deny-requests": []}
     for rule in layer.rules:
-        lists["bypass" if rule.bypass else rule.action.value].append(rule.pattern)
+        if not rule.limited:
+            lists["bypass" if rule.bypass else rule.action.value].append(rule.pattern)
+    for about in layer.requests:
+        lists[f"{about.action.value}-requests"].append(about.request)
     lines = [f'default = "{layer.default.value}"']
     for key, patterns in lists.items():
         if patterns:

@@ -33,9 +33,10 @@ class AsyncPolicies:
     async def show(self, box: str = "") -> PolicyInfo:
         return codec.from_wire(PolicyInfo, await self._daemon.call("policy_show", box=box))
 
-    async def check(self, target: str, box: str = "") -> VerdictInfo:
-        """What the gateway would decide about `host` or `host:port`, by the same code."""
-        return codec.from_wire(VerdictInfo, await self._daemon.call("policy_check", box=box, target=target))
+    async def check(self, target: str, box: str = "", method: str = "") -> VerdictInfo:
+        """What the gateway would decide about `host` or `host:port`, or a request to a URL, by the same code."""
+        answer = await self._daemon.call("policy_check", box=box, target=target, method=method)
+        return codec.from_wire(VerdictInfo, answer)
 
     async def change(self, box: str, change: Network) -> PolicyInfo:
         """Add rules and presets to a box and set what is not empty; in force when this returns."""
@@ -47,6 +48,7 @@ class AsyncPolicies:
         return codec.from_wire(PolicyInfo, await self._daemon.call("policy_user", rules=tuple(rules)))
 
     async def remove(self, patterns: Sequence[str], box: str = "") -> PolicyInfo:
+        """All that is said of these patterns; `GET host/path` names one rule about requests."""
         return codec.from_wire(PolicyInfo, await self._daemon.call("policy_rm", box=box, patterns=tuple(patterns)))
 
     async def suggest(self, box: str) -> list[str]:

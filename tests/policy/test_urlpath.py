@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.gateway.urlpath import Ambiguous, readings
+from paddock.policy.urlpath import Ambiguous, readings
 from tests.support.properties import bounded
 
 
