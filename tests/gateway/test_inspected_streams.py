@@ -15,6 +15,7 @@ import pytest
 from paddock import limits
 from tests.gateway.test_inspected import CLOSE, CONTENT, KEY, requests
 from tests.support.inspecting import (
+    API,
     OTHER,
     Roots,
     ask,
@@ -27,7 +28,7 @@ from tests.support.inspecting import (
 )
 from tests.support.installation import until
 from tests.support.origins_plain import web, websocket
-from tests.support.scene import Scene, play
+from tests.support.scene import Scene, play, policy
 
 if TYPE_CHECKING:
     import socket
@@ -117,6 +118,47 @@ def test_uploads_that_wait_to_be_asked_for_and_websockets_pass() -> None:
 
         assert box.inside(chat) == "\x81\x05hello"
         until(lambda: [each[3] for each in requests(box)] == [200, 101], "both are recorded")
+
+    play(act)
+
+
+def test_a_websocket_ends_when_other_rules_about_requests_come_and_http_does_not() -> None:
+    def act(scene: Scene) -> None:
+        Roots(scene).serve(patient)
+        rules = [f"allow WEBSOCKET,POST {API}"]
+        box = inspected_box(scene, b"", requests=rules)
+        turn, told = os.pipe()
+
+        def chat() -> str:
+            with secured(box) as sock:
+                sock.settimeout(10)
+                sock.sendall(get("/ws", "Connection: Upgrade", "Upgrade: websocket"))
+                assert b"101 Yes" in sock.recv(65536)
+                os.write(told, b"x")
+                return drain(sock)
+
+        def idle() -> str:
+            with secured(box) as sock:
+                sock.settimeout(10)
+                os.write(told, b"x")
+                sock.sendall(get("/", "Expect: 100-continue", "Content-Length: 5", method="POST"))
+                assert b"100 Continue" in sock.recv(65536)
+                os.write(told, b"x")
+                os.read(go, 1)
+                sock.sendall(b"hello")
+                return drain(sock)
+
+        go, gone = os.pipe()
+        chats, posts = box.begin(chat), box.begin(idle)
+        for _ in range(3):
+            os.read(turn, 1)
+        same = policy(API, OTHER, "more.test", requests=rules)
+        assert scene.run(scene.gateway.set_policy(box.name, same)) == 0
+        fewer = policy(API, OTHER, requests=[f"allow POST {API}"])
+        assert scene.run(scene.gateway.set_policy(box.name, fewer)) == 1
+        os.write(gone, b"x")
+        assert "hello" not in chats()
+        assert posts().endswith("hello"), "a request that has begun ends"
 
     play(act)
 
