@@ -24,7 +24,7 @@ CENT = parse_dollars("0.01")
 
 
 def purse(told: list[BoxUsage], budget: Budget | None = None, lines: tuple[Line, ...] = ()) -> Purse:
-    return Purse("id", "box", Spending(budget=budget or Budget(), lines=lines), told.append)
+    return Purse("id", "box", Spending(budget=budget or Budget(), lines=lines), told.append, lambda: 0.0)
 
 
 def post(path: str = PATH, method: str = "POST") -> Head:
@@ -100,3 +100,19 @@ def test_of_two_readings_the_one_that_costs_counts() -> None:
     assert isinstance(box.request(HOST, post("/v1%2Fmessages")), Counting)
     assert box.request(HOST, post("/v1/files/a%2Fb")) is None
     assert box.request(HOST, post(method="GET")) is None
+
+
+def test_time_is_a_budget_of_its_own_and_goes_on_where_it_stood() -> None:
+    told: list[BoxUsage] = []
+    now = [1000.0]
+    box = Purse("id", "box", Spending(budget=Budget(seconds=60), seconds=50), told.append, lambda: now[0])
+    now[0] += 9
+    spend(box)
+    now[0] += 1
+    answer = refused(box, post())
+    assert (answer.status, answer.reason) == (402, "budget: the budget of 1m is over")
+    assert (told[-1].over, told[-1].seconds) == ("the budget of 1m is over", 60)
+    box.set_budget(Budget(seconds=90))
+    spend(box)
+    now[0] += 30
+    assert refused(box, post()).status == 402

@@ -63,6 +63,21 @@ def test_a_command_that_gives_up_at_the_refusal_ends_by_the_budget_too(online: O
     assert (within.returncode, within.stdout, within.stderr) == (3, b"200\n200\n", b"")
 
 
+def test_time_is_a_budget_too_and_what_was_used_of_it_stays_used(online: Online) -> None:
+    script = f"while :; do {ASK}; grep -q budget answer && exec sleep 60; done"
+    done = online.cli("run", "--max-time", "4s", "--name", "brief", *ALLOW, "--", "sh", "-c", script)
+    told = done.stdout.split()
+    assert (told[0], told[-1], set(told[:-1])) == (b"200", b"402", {b"200"}), done.stderr
+    assert done.returncode == 78
+    assert b"the budget of 4s is over" in done.stderr
+    online.kill_daemon()
+    again = online.cli("exec", "brief", "sh", "-c", f"{ASK}; cat answer")
+    assert again.stdout.startswith(b"402\npaddock: not sent for box brief: the budget of 4s is over")
+    assert usage(online, "brief")[0].seconds >= 4
+    more = online.cli("run", "--max-time", "1h", "--name", "brief", "--", "sh", "-c", ASK)
+    assert (more.returncode, more.stdout) == (0, b"200\n"), more.stderr
+
+
 def test_what_was_spent_outlives_daemon_and_gateway(online: Online) -> None:
     assert online.cli("create", "--max-requests", "3", *ALLOW, "counted").returncode == 0
     assert online.cli("exec", "counted", "sh", "-c", ASK).stdout == b"200\n"

@@ -35,11 +35,11 @@ def test_what_was_heard_is_found_by_the_next_daemon_and_after_the_box(tmp_path: 
     async def act(runtime: Runtime) -> None:
         box = await runtime.create(BoxRequest(workspace=os.fspath(workspace), budget=Budget(requests=3)))
         known = Usages(str(tmp_path / "usage"), at_once, lambda *_: None)
-        assert known.lines(box) == ()
+        assert known.spending(box).lines == ()
         assert known.all() == []
         known.heard(box, said(box, 2))
         fresh = Usages(str(tmp_path / "usage"), at_once, lambda *_: None)
-        assert fresh.lines(box)[0].requests == 2
+        assert fresh.spending(box).lines[0].requests == 2
         fresh.forget(box.row.id)
         (report,) = fresh.all()
         assert (report.name, report.budget, report.over) == (box.name, Budget(requests=3), "")
@@ -59,6 +59,38 @@ def test_a_budget_that_is_spent_is_said_once_in_each_run_of_a_box_that_has_one(t
         known.begins(box)
         known.heard(box, said(box, 2, "spent"))
         assert len(told) == 2
+
+    within(tmp_path / "home", act)
+
+
+def test_time_runs_while_the_box_does_and_neither_daemon_nor_gateway_loses_it(tmp_path: Path, workspace: Path) -> None:
+    async def act(runtime: Runtime) -> None:
+        box = await runtime.create(BoxRequest(workspace=os.fspath(workspace), budget=Budget(seconds=60)))
+        now = [100.0]
+
+        def daemon() -> Usages:
+            return Usages(str(tmp_path / "usage"), at_once, lambda *_: None, lambda: now[0])
+
+        known = daemon()
+        known.rests(box)
+        now[0] += 5
+        assert known.spending(box).seconds == 0
+        known.runs(box)
+        now[0] += 7
+        known.runs(box)
+        assert known.spending(box).seconds == 7
+        known.rests(box)
+        now[0] += 50
+        assert daemon().spending(box).seconds == known.spending(box).seconds == 7
+        known.runs(box)
+        now[0] += 2
+        known.heard(box, BoxUsage(id=box.row.id, seconds=8.5))
+        assert known.spending(box).seconds == 9, "a gateway that is new knows less"
+        next_one = daemon()
+        next_one.heard(box, BoxUsage(id=box.row.id, seconds=30))
+        next_one.runs(box)
+        now[0] += 1
+        assert next_one.spending(box).seconds == 31, "it went on while no daemon ran"
 
     within(tmp_path / "home", act)
 

@@ -302,6 +302,7 @@ def secret_options(sub: Parser) -> None:
     sub.add_argument("--max-cost", default="", metavar="DOLLARS", help="what it may spend on models, for example 5")
     sub.add_argument("--max-tokens", default="", metavar="N", help="tokens of models, for example 2M")
     sub.add_argument("--max-requests", default="", metavar="N", help="requests to models; then exit code 78")
+    sub.add_argument("--max-time", default="", metavar="TIME", help="how long it may ask models, for example 30m")
 
 
 def usage(sub: Parser) -> None:

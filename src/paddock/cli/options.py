@@ -52,7 +52,7 @@ def limits(options: argparse.Namespace) -> Limits:
 
 
 def budget(options: argparse.Namespace) -> Budget:
-    if not (options.max_cost or options.max_tokens or options.max_requests):
+    if not (options.max_cost or options.max_tokens or options.max_requests or options.max_time):
         return Budget()
     from paddock.metering.budget import parse_count, parse_dollars
 
@@ -60,6 +60,7 @@ def budget(options: argparse.Namespace) -> Budget:
         picodollars=parse_dollars(options.max_cost) if options.max_cost else None,
         tokens=parse_count(options.max_tokens) if options.max_tokens else None,
         requests=parse_count(options.max_requests) if options.max_requests else None,
+        seconds=amounts.duration(options.max_time, "--max-time"),
     )
 
 

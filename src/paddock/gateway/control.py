@@ -89,6 +89,7 @@ class BoxUsage:
 
     id: str
     lines: tuple[Line, ...] = ()
+    seconds: float = 0.0  # that it has run
     over: str = ""  # why nothing more is sent
 
 

@@ -6,6 +6,7 @@ outlives the document it came in and the door of its box: what was spent is not 
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -39,13 +40,25 @@ class Spending:
 
     budget: Budget = field(default_factory=Budget)
     lines: tuple[Line, ...] = ()
+    seconds: float = 0.0  # that the box has run before
 
 
 class Purse:
-    def __init__(self, box: str, name: str, spending: Spending, tell: Tell) -> None:
+    """`clock` runs while the box does: there is a purse as long as the gateway has the box."""
+
+    def __init__(
+        self, box: str, name: str, spending: Spending, tell: Tell, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._box, self._name = box, name
         self._tell = tell
-        self._meter = Meter(spending.budget, listed(), ledger=Ledger(spending.lines), booked=self._booked)
+        self._meter = Meter(
+            spending.budget,
+            listed(),
+            ledger=Ledger(spending.lines),
+            booked=self._booked,
+            clock=clock,
+            since=clock() - spending.seconds,
+        )
         self._over = ""
 
     def __repr__(self) -> str:
@@ -57,7 +70,7 @@ class Purse:
             self._over = ""
 
     def usage(self) -> BoxUsage:
-        return BoxUsage(id=self._box, lines=self._meter.ledger.lines(), over=self._over)
+        return BoxUsage(id=self._box, lines=self._meter.ledger.lines(), seconds=self._meter.seconds, over=self._over)
 
     def request(self, host: str, head: Head) -> Counting | Refusal | None:
         """See gateway/meter.py."""

@@ -47,6 +47,7 @@ class Report:
     name: str
     budget: Budget = field(default_factory=Budget)
     lines: tuple[Line, ...] = ()
+    seconds: float = 0.0  # that it ran while this was counted
     over: str = ""  # why nothing more is sent
     changed: str = ""  # UTC, ISO 8601
 

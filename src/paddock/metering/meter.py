@@ -48,6 +48,11 @@ class Meter:
         self._clock = clock
         self._since = clock() if since is None else since
 
+    @property
+    def seconds(self) -> float:
+        """How much time has passed of what the budget gives."""
+        return self._clock() - self._since
+
     def __repr__(self) -> str:
         return f"<Meter {self.account!r}>"
 
@@ -60,7 +65,7 @@ class Meter:
         if kind is Call.BLIND and self.account.budget.needs_usage:
             reason = f"{path.rpartition('/')[2] or host} does not tell what it costs, and this box has a budget"
             return Refused(why=Why.BLIND, reason=reason)
-        flight = self.account.admit(self._clock() - self._since)
+        flight = self.account.admit(self.seconds)
         return flight if isinstance(flight, Refused) else Counted(self, owner, flight, path, told=kind is Call.MODEL)
 
     def watch(self, owner: Provider, flight: Flight, usage: Usage) -> None:

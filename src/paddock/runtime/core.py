@@ -63,7 +63,7 @@ class Runtime:
         self.find = self.register.find
         self.workspaces = Workspaces(f"{paths.state}/placeholders", self.boxes)
         self.usages = Usages(paths.usage, self.background.queue, self._overspent)
-        self.credentials = Credentials(opened(paths.secrets, os.environ), os.environ, self.usages.lines)
+        self.credentials = Credentials(opened(paths.secrets, os.environ), os.environ, self.usages.spending)
         parts = self.boxes, self.engine, self.credentials, self.usages
         self.network = make_network(*parts) if make_network else None
         self.lifetimes = Lifetimes(
@@ -174,6 +174,8 @@ class Runtime:
                 return
             await self.register.change(box, replace(box.row.spec, budget=wanted))
             self.usages.begins(box)
+            if box.handle is not None:
+                self.usages.runs(box)
         self.credentials.changes += 1
         if self.network is not None:
             await self.network.push_secrets([box])

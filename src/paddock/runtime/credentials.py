@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from paddock import codec, fs
 from paddock.errors import PaddockError, UserError
-from paddock.gateway.purse import Spending
 from paddock.limits import SECRET_RECORD_BYTES, SECRETS_PER_BOX
 from paddock.metering import apis
 from paddock.model import Budget
@@ -29,14 +28,14 @@ from paddock.secrets.value import Secret
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from paddock.metering.ledger import Line
+    from paddock.gateway.purse import Spending
     from paddock.model import SecretUse
     from paddock.policy import Evaluator
     from paddock.runtime.box import Box
     from paddock.secrets.binding import Binding
     from paddock.secrets.store import Store
 
-    LinesOf = Callable[[Box], tuple[Line, ...]]  # what a box spent
+    SpendingOf = Callable[[Box], Spending]
 
 log = logging.getLogger(__name__)
 FILE = "secrets.json"
@@ -51,10 +50,10 @@ class Kept:
 
 
 class Credentials:
-    def __init__(self, store: Store, environ: Mapping[str, str], lines_of: LinesOf) -> None:
+    def __init__(self, store: Store, environ: Mapping[str, str], spending_of: SpendingOf) -> None:
         self._store = store
         self._environ = environ
-        self._lines_of = lines_of
+        self._spending_of = spending_of
         self._held: dict[str, tuple[Held, ...]] = {}
         self._given: dict[str, dict[str, Secret]] = {}
         self._locks: dict[str, asyncio.Lock] = collections.defaultdict(asyncio.Lock)
@@ -139,8 +138,7 @@ class Credentials:
         box.notes += [problem for problem in problems if problem not in box.notes]
         document: dict[str, object] = {"secrets": boxes.entries(held, values)}
         if meter := _metered(box.row.spec.budget, held):
-            spending = Spending(budget=box.row.spec.budget, lines=self._lines_of(box))
-            document |= {"meter": meter, "spending": codec.to_wire(spending)}
+            document |= {"meter": meter, "spending": codec.to_wire(self._spending_of(box))}
         return json.dumps(document).encode("ascii")
 
     def concern(self, box: Box) -> bool:

@@ -140,6 +140,7 @@ class Networks:
             finally:
                 if not well:
                     self._added.pop(box.row.id, None)
+                    self._usages.rests(box)
                     await _undo(self._engine_of(box), placement, making)
                     await _drop(gateway, box.row.id)
         if self.policies.word(*of_box(box)) in _CLOSED:
@@ -200,6 +201,7 @@ class Networks:
         await self._root(gateway)
         async with self._credentials.telling(box):
             await self._enter(box, gateway, door, await self._credentials.document(box))
+        self._usages.runs(box)
 
     async def _enter(self, box: Box, gateway: Gateway, door: int, secrets: bytes) -> None:
         with contextlib.ExitStack() as stack:
@@ -231,6 +233,7 @@ class Networks:
         """A box ended: its connections and its ports go with it."""
         self._added.pop(box.row.id, None)
         self._given.pop(box.row.id, None)
+        self._usages.rests(box)
         if gateway := self.supervisor.gateway:
             try:
                 await asyncio.wait_for(_drop(gateway, box.row.id), _DROP_S)
@@ -291,6 +294,7 @@ class Networks:
                     await self._give(box, gateway, self.policies.of(*of_box(box)))
                     if self._credentials.concern(box):
                         await self._ask_usage(box, gateway)
+                        self._usages.runs(box)
                         await self._lend(box, gateway)
                     self._added[box.row.id] = gateway
                 else:

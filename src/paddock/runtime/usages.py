@@ -1,4 +1,7 @@
-"""What boxes spent, as the gateway tells it: kept on disk, also for a while when the box is gone."""
+"""What boxes spent, as the gateway tells it: kept on disk, also for a while when the box is gone.
+
+Time runs while a box does. The gateway counts it too, so neither loses it when the other dies.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,14 @@ import contextlib
 import json
 import logging
 import os
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from paddock import codec, fs
 from paddock.errors import PaddockError
+from paddock.gateway.purse import Spending
 from paddock.limits import USAGES_MAX
 from paddock.metering.ledger import Report
 from paddock.model import Budget
@@ -20,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from paddock.gateway.control import BoxUsage
-    from paddock.metering.ledger import Line
     from paddock.runtime.box import Box
 
 log = logging.getLogger(__name__)
@@ -30,11 +34,19 @@ _ENDING = ".json"
 class Usages:
     """`queue` writes later and in order; `spent` is told once of a box whose budget is used up."""
 
-    def __init__(self, directory: str, queue: Callable[..., None], spent: Callable[[Box, str], None]) -> None:
+    def __init__(
+        self,
+        directory: str,
+        queue: Callable[..., None],
+        spent: Callable[[Box, str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._directory = directory
         self._queue = queue
         self._spent = spent
         self._known: dict[str, Report] = {}
+        self._clock = clock
+        self._since: dict[str, float] = {}  # of boxes that run: when its time was added up last
         fs.make_private_dir(directory)
 
     def __repr__(self) -> str:
@@ -47,17 +59,37 @@ class Usages:
             name=box.name,
             budget=box.row.spec.budget,
             lines=usage.lines,
+            seconds=max(self._seconds(box), usage.seconds),
             over=usage.over,
             changed=datetime.now(UTC).isoformat(timespec="seconds"),
         )
+        if box.row.id in self._since:
+            self._since[box.row.id] = self._clock()
         self._known[box.row.id] = report
         self._queue(self._write, report)
         if usage.over and not before.over and box.row.spec.budget != Budget():
             self._spent(box, usage.over)
 
-    def lines(self, box: Box) -> tuple[Line, ...]:
-        """What it spent in all its life."""
-        return self.of(box).lines
+    def spending(self, box: Box) -> Spending:
+        """What it may spend, and what it did in all its life."""
+        return Spending(budget=box.row.spec.budget, lines=self.of(box).lines, seconds=self._seconds(box))
+
+    def runs(self, box: Box) -> None:
+        """Its time goes on from now."""
+        self._since.setdefault(box.row.id, self._clock())
+
+    def rests(self, box: Box) -> None:
+        """It ended, and its time stands still."""
+        if box.row.id not in self._since:
+            return
+        report = replace(self.of(box), seconds=self._seconds(box))
+        del self._since[box.row.id]
+        self._known[box.row.id] = report
+        self._queue(self._write, report)
+
+    def _seconds(self, box: Box) -> float:
+        now = self._clock()
+        return self.of(box).seconds + now - self._since.get(box.row.id, now)
 
     def of(self, box: Box) -> Report:
         known = self._known.get(box.row.id) or self._read(box.row.id)
@@ -85,6 +117,7 @@ class Usages:
     def forget(self, box_id: str) -> None:
         """A box is gone: what it spent is on disk."""
         self._known.pop(box_id, None)
+        self._since.pop(box_id, None)
 
     def prune(self, living: Collection[str]) -> None:
         """Keep the newest of boxes that are gone."""
