@@ -152,3 +152,48 @@ def test_a_gateway_that_was_killed_gets_the_secrets_again(shop: Online) -> None:
     os.kill(before, signal.SIGKILL)
     until(lambda: shop.status()["gateway_pid"] not in {before, None}, "another gateway serves")
     assert shop.cli("exec", "kept", "sh", "-c", curl(KEY)).stdout == b"welcome\n"
+
+
+def test_a_secret_that_takes_its_time_delays_nobody_else(online: Online, tmp_path: Path) -> None:
+    gate, closed = tmp_path / "gate", tmp_path / "closed"
+    os.mkfifo(gate)
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\n[ -e {closed} ] && exec cat {gate}\necho {KEY}\n")
+    program.chmod(0o755)
+    done = online.cli(*SET, "--from-command", str(program))
+    assert done.returncode == 0, done.stderr
+    assert online.cli("create", "--secret", "shop", *ALLOW, "slow").returncode == 0
+    assert online.cli("create", *ALLOW, "quick").returncode == 0
+    assert online.cli("exec", "slow", "sh", "-c", curl(KEY)).stdout == b"welcome\n"
+    reach = "curl -sS -m 20 -o /dev/null -w '%{http_code}' https://other.example/"
+    assert online.cli("exec", "quick", "sh", "-c", reach).stdout == b"200"
+    closed.touch()
+    gateway = online.status()["gateway_pid"]
+    assert isinstance(gateway, int)
+    online.kill_daemon()  # which remembers values of commands for a moment
+    os.kill(gateway, signal.SIGKILL)
+    assert online.cli("daemon", "start").returncode == 0
+    writing: list[int] = []
+    until(lambda: opened_for_writing(gate, writing), "the value is being looked up")
+    try:
+        assert online.cli("exec", "quick", "sh", "-c", reach).stdout == b"200"
+        assert online.cli("run", *ALLOW, "--", "sh", "-c", reach).stdout == b"200"
+        allowed = online.cli("policy", "allow", "--box", "slow", "more.example")
+        assert allowed.returncode == 0, allowed.stderr
+        os.write(writing[0], f"{KEY}\n".encode())
+    finally:
+        os.close(writing[0])
+        closed.unlink()
+    assert online.cli("exec", "slow", "sh", "-c", curl(KEY)).stdout == b"welcome\n"
+    assert online.cli("policy", "check", "--box", "slow", "more.example").returncode == 0
+    refused = online.cli("exec", "slow", "sh", "-c", "curl -sS -m 20 https://more.example/ -o answer; cat answer")
+    assert b"is denied" not in refused.stdout, "what was allowed meanwhile is in force"
+
+
+def opened_for_writing(fifo: Path, into: list[int]) -> bool:
+    """Not while nobody reads it."""
+    try:
+        into.append(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 
 import pytest
@@ -35,3 +36,27 @@ def test_without_room_for_a_thread_nothing_is_left_waiting(monkeypatch: pytest.M
 def _no_room(_thread: threading.Thread) -> None:
     msg = "can't start new thread"
     raise RuntimeError(msg)
+
+
+def test_work_aside_waits_for_nobody_and_tells_what_became_of_it() -> None:
+    go = threading.Event()
+
+    def fail() -> None:
+        raise ValueError("no")
+
+    async def act() -> list[object]:
+        slow = [asyncio.create_task(threads.aside(go.wait, 30)) for _ in range(40)]  # more than any pool has
+        found: list[object] = [await threads.aside(int, "7")]
+        with pytest.raises(ValueError, match="no"):
+            await threads.aside(fail)
+        slow[0].cancel()
+        go.set()
+        return [*found, *(await asyncio.gather(*slow[1:]))]
+
+    assert asyncio.run(act()) == [7] + [True] * 39
+
+
+def test_without_room_work_aside_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading.Thread, "start", _no_room)
+    with pytest.raises(Unavailable, match="cannot start a thread"):
+        asyncio.run(threads.aside(int))

@@ -20,6 +20,7 @@ from paddock.limits import SECRET_RECORD_BYTES, SECRETS_PER_BOX
 from paddock.metering import apis
 from paddock.model import Budget
 from paddock.policy import Host, Pattern
+from paddock.runtime import threads
 from paddock.secrets import boxes, ownfile, services
 from paddock.secrets.boxes import Exported, Held
 from paddock.secrets.record import Kind
@@ -132,7 +133,7 @@ class Credentials:
         if not self.concern(box):
             return b""
         self._seen[box.row.id] = self.changes
-        held, values, problems = await asyncio.to_thread(self._look_up, box)
+        held, values, problems = await threads.aside(self._look_up, box)
         known = tuple(_no_value(name) for name in values)  # noted before they were given
         box.notes = [note for note in box.notes if not known or not note.startswith(known)]
         box.notes += [problem for problem in problems if problem not in box.notes]

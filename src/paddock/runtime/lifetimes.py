@@ -79,6 +79,8 @@ class Lifetimes:
     # -- start ---------------------------------------------------------------------------------------------------------
 
     async def start(self, box: Box) -> None:
+        if self._network is not None:
+            await self._network.taking.settled(box)
         async with box.lock:
             if box.handle is None or box.handle.ended():
                 await box.ended.wait()  # its last run is still being put away

@@ -29,6 +29,7 @@ from paddock.runtime.netlogs import NetLogs
 from paddock.runtime.policies import happened, of_box
 from paddock.runtime.spares import AUTHORITY, DENIALS, Spares
 from paddock.runtime.supervisor import Supervisor
+from paddock.runtime.taking import Taking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -73,6 +74,7 @@ class Networks:
         self._environ = environ
         self._credentials = credentials
         self._usages = usages
+        self.taking = Taking()
         self._rooted: Gateway | None = None  # which gateway knows whom to trust; only inspection asks for it
         self._facts: HostFacts | None = None
         self.supervisor = Supervisor(paths.run, paths.gateway_log, self._bring_in)
@@ -100,6 +102,7 @@ class Networks:
     async def close(self) -> None:
         """Let go; the gateway goes on."""
         await self._spares.close()
+        self.taking.close()
         self.supervisor.close()
         self.policies.close()
 
@@ -234,6 +237,7 @@ class Networks:
         self._added.pop(box.row.id, None)
         self._given.pop(box.row.id, None)
         self._usages.rests(box)
+        self.taking.end(box)
         if gateway := self.supervisor.gateway:
             try:
                 await asyncio.wait_for(_drop(gateway, box.row.id), _DROP_S)
@@ -288,15 +292,14 @@ class Networks:
         return {box_id: box for box_id, box in self._boxes.items() if box.handle is not None}
 
     async def _take(self, box: Box, gateway: Gateway, hello: Hello, limit: asyncio.Semaphore) -> None:
+        """Secrets come when they come: looking one up may take its owner's finger, and nobody else waits for that."""
         async with limit:
             try:
                 if box.row.id in hello.boxes:
                     await self._give(box, gateway, self.policies.of(*of_box(box)))
-                    if self._credentials.concern(box):
-                        await self._ask_usage(box, gateway)
-                        self._usages.runs(box)
-                        await self._lend(box, gateway)
-                    self._added[box.row.id] = gateway
+                    await self._go_on(box, gateway)
+                elif box.row.spec.secrets:
+                    self.taking.begin(box, self._seal_slowly(box, gateway))
                 else:
                     await self.seal_again(box, gateway)
             except (OSError, PaddockError) as error:
@@ -304,6 +307,25 @@ class Networks:
                     raise
                 log.warning("the network of %s stays closed: %s", box.name, error)
                 await _drop(gateway, box.row.id)  # one that was taken over would go on by an older policy
+
+    async def _go_on(self, box: Box, gateway: Gateway) -> None:
+        """With a box that the gateway has kept; it has what the box's secrets were."""
+        if self._credentials.concern(box):
+            await self._ask_usage(box, gateway)
+            self._usages.runs(box)
+        self._added[box.row.id] = gateway
+        if box.row.spec.secrets:
+            self.taking.begin(box, self._lend(box, gateway))
+        elif self._credentials.concern(box):
+            await self._lend(box, gateway)
+
+    async def _seal_slowly(self, box: Box, gateway: Gateway) -> None:
+        try:
+            await self.seal_again(box, gateway)
+            await self._catch_up(box, gateway)
+        except (OSError, PaddockError) as error:
+            log.warning("the network of %s stays closed: %s", box.name, error)
+            await _drop(gateway, box.row.id)
 
     async def seal_again(self, box: Box, gateway: Gateway | None = None) -> None:
         """Give a running box to a gateway that does not have it, by a new door."""
@@ -322,6 +344,8 @@ class Networks:
         gateway = self.supervisor.gateway
         if box.handle is None or gateway is None:
             return 0  # a box that starts, or a gateway that comes up, gets the policy of then
+        if box in self.taking and self._added.get(box.row.id) is not gateway:
+            return 0  # so does a box that waits for its secrets
         return await self._give(box, gateway, self.policies.of(*of_box(box)))
 
     async def push_all(self) -> None:
@@ -333,10 +357,9 @@ class Networks:
 
     async def push_secrets(self, boxes: Iterable[Box]) -> None:
         """Put other secrets in force for boxes that run."""
-        for box in boxes:
-            gateway = self.supervisor.gateway
-            if box.handle is not None and gateway is not None:
-                await self._lend(box, gateway)
+        gateway = self.supervisor.gateway
+        if gateway is not None:
+            await asyncio.gather(*(self._lend(box, gateway) for box in boxes if box.handle is not None))
 
     def look(self) -> None:
         """Take in what was just written to the policy files; running boxes get it in a moment."""

@@ -6,10 +6,18 @@ happens all the same, unseen, when there is room again.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
 
 from paddock.errors import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+_HINT = "end some processes: your account or the machine has no room for another (`ulimit -u`)"
 
 
 def pool(count: int, name: str) -> ThreadPoolExecutor:
@@ -22,6 +30,34 @@ def pool(count: int, name: str) -> ThreadPoolExecutor:
     except RuntimeError as error:
         together.abort()
         executor.shutdown(wait=False)
-        hint = "end some processes: your account or the machine has no room for another (`ulimit -u`)"
-        raise Unavailable(f"cannot start a thread: {error}", hint=hint, code="threads") from error
+        raise Unavailable(f"cannot start a thread: {error}", hint=_HINT, code="threads") from error
     return executor
+
+
+async def aside(act: Callable[..., T], *args: object) -> T:
+    """In a thread of its own, for what may take as long as it likes: no other work waits behind it, nor does a daemon
+    that ends."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(set_outcome: Callable[..., None], outcome: object) -> None:
+        if not done.done():  # or nobody waits for it any more
+            set_outcome(outcome)
+
+    def work() -> None:
+        set_outcome: Callable[..., None] = done.set_result
+        outcome: object
+        try:
+            outcome = act(*args)
+        except Exception as error:  # noqa: BLE001 - it is whoever waits who has to know
+            set_outcome, outcome = done.set_exception, error
+        try:
+            loop.call_soon_threadsafe(settle, set_outcome, outcome)
+        except RuntimeError:
+            pass  # the loop has ended
+
+    try:
+        threading.Thread(target=work, name=f"aside {act.__name__}", daemon=True).start()
+    except RuntimeError as error:
+        raise Unavailable(f"cannot start a thread: {error}", hint=_HINT, code="threads") from error
+    return await done
