@@ -455,3 +455,10 @@ def test_a_program_has_our_umask_unless_another_is_given(tmp_path: Path) -> None
             assert (tmp_path / f"{mode:o}").stat().st_mode & 0o777 == mode
     finally:
         os.umask(before)
+
+
+def test_a_process_knows_what_it_takes_up() -> None:
+    before = proc.own_weight()
+    with open(os.devnull), open(os.devnull):
+        assert proc.own_weight().open_files == before.open_files + 2
+    assert 1 << 20 < before.memory_bytes < 4 << 30

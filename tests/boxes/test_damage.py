@@ -433,7 +433,13 @@ def test_without_descriptors_requests_fail_and_the_daemon_recovers(home: Install
     assert home.sh("exit 3").returncode == 3
     assert home.daemon_pid() == daemon
     assert home.cli("reset", "-f").returncode == 0
-    until(lambda: len(os.listdir(f"/proc/{daemon}/fd")) < 40, "the descriptors are given back")
+    until(lambda: open_files(home) < 40, "the descriptors are given back")
+
+
+def open_files(home: Installation) -> int:
+    count = home.status()["open_files"]
+    assert isinstance(count, int)
+    return count
 
 
 def _box(home: Installation, name: str) -> subprocess.CompletedProcess[bytes]:

@@ -15,7 +15,7 @@ import pytest
 
 from paddock import fs, limits, paths
 from paddock.daemon import main
-from tests.support.installation import alive, children, until
+from tests.support.installation import IS_ROOT, alive, children, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -166,10 +166,40 @@ def test_a_daemon_whose_state_was_deleted_ends(own_installation: Installation) -
 def test_the_callers_environment_and_descriptors_do_not_reach_the_daemon(own_installation: Installation) -> None:
     own_installation.environ["SECRET"] = "s3cret"
     pid = _started(own_installation)
-    assert b"s3cret" not in Path(f"/proc/{pid}/environ").read_bytes()
     until(lambda: children(pid), "its launcher is up")
     (launcher,) = children(pid)
     assert b"s3cret" not in Path(f"/proc/{launcher}/environ").read_bytes()
+    if not IS_ROOT:  # it is closed to everybody else: the next test
+        return
+    assert b"s3cret" not in Path(f"/proc/{pid}/environ").read_bytes()
     kinds = {os.readlink(f"/proc/{pid}/fd/{fd}").partition(":")[0] for fd in os.listdir(f"/proc/{pid}/fd")}
     state = os.fspath(own_installation.state)
     assert [kind for kind in kinds if not kind.startswith((state, "socket", "anon_inode", "/dev/null", "pipe"))] == []
+
+
+@box
+@pytest.mark.skipif(IS_ROOT, reason="root reads every memory")
+def test_no_other_process_of_the_user_looks_into_daemon_and_gateway(own_installation: Installation) -> None:
+    pid = _started(own_installation)
+    until(lambda: children(pid), "its launcher is up")
+    (launcher,) = children(pid)
+    until(lambda: own_installation.status()["gateway_pid"], "the gateway is up")
+    for name in ("environ", "maps", "mem"):
+        os.close(os.open(f"/proc/{launcher}/{name}", os.O_RDONLY))  # which never holds a value
+        for closed in (pid, own_installation.status()["gateway_pid"]):
+            with pytest.raises(PermissionError):
+                os.open(f"/proc/{closed}/{name}", os.O_RDONLY)
+    with pytest.raises(PermissionError):
+        os.listdir(f"/proc/{pid}/fd")
+    assert own_installation.status()["open_files"]
+
+
+@box
+def test_a_daemon_says_what_it_takes_up(own_installation: Installation) -> None:
+    _started(own_installation)
+    status = own_installation.status()
+    files, memory = status["open_files"], status["memory_bytes"]
+    assert isinstance(files, int)
+    assert isinstance(memory, int)
+    assert 5 < files < 100
+    assert 1 << 20 < memory < 200 << 20

@@ -54,6 +54,8 @@ def _status(where: paths.Paths, answer: dict[str, object]) -> dict[str, object]:
         "running": None,
         "starting": None,
         "gateway_pid": None,
+        "open_files": None,
+        "memory_bytes": None,
         "repairs": [],
         **answer,
     }

@@ -7,7 +7,7 @@ import signal
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from paddock import codec
+from paddock import codec, proc
 from paddock._version import VERSION
 from paddock.daemon import network_api, secret_api, workspace_api
 from paddock.daemon.answer import Answer, Nothing
@@ -107,6 +107,7 @@ class Env:
 
 async def _status(runtime: Runtime, _args: Nothing) -> Answer:
     running = sum(box.handle is not None for box in runtime.boxes.values())
+    weight = proc.own_weight()
     return Answer(
         result={
             "pid": os.getpid(),
@@ -118,6 +119,8 @@ async def _status(runtime: Runtime, _args: Nothing) -> Answer:
             "starting": runtime.lifetimes.starting,
             "gateway_pid": runtime.network.supervisor.pid if runtime.network else None,
             "repairs": runtime.repairs,
+            "open_files": weight.open_files,  # both only we can look up: see close_memory
+            "memory_bytes": weight.memory_bytes,
         }
     )
 

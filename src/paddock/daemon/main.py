@@ -26,7 +26,7 @@ from paddock.runtime.approvals import Approvals
 from paddock.runtime.network import Networks
 from paddock.runtime.policies import Policies
 from paddock.runtime.recovery import recover
-from paddock.secrets.memory import leave_no_core
+from paddock.secrets.memory import close_memory, leave_no_core
 from paddock.store import Store
 from paddock.watch import Deadlines, Disk, HostSample, Memory, Watch
 
@@ -62,6 +62,7 @@ def main() -> None:
         listener.listen(_BACKLOG)
         store = Store(where.database, is_first=not os.listdir(where.boxes))
         held = Bounds(cgroups.find(tag(where.state)))  # forks, so before there are threads
+        close_memory()  # values of secrets come into it; what it starts is another program, and as usual again
     except PaddockError as error:
         _tell(ready, {"error": error.to_wire()})
         return

@@ -19,7 +19,7 @@ def close_memory() -> None:
 
 
 def leave_no_core() -> None:
-    """For a process that others must be able to look at, and for what it starts: its memory is never written down.
+    """For this process and, unlike the other, for what it starts: their memory is never written down.
 
     One byte is too little for a file, and tells the kernel to start no program that would collect it (core(5)), which
     a limit of none does not.
