@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from paddock.gateway.certificates import make_authority
 from tests.support.installation import until
 
 if TYPE_CHECKING:
@@ -123,3 +124,16 @@ def test_a_projects_file_only_tightens(online: Online) -> None:
         assert statuses(online, "tight", "GET /docs/x", "GET /x", "GET /y") == ["200", "200", "403"]
     finally:
         project.unlink()
+
+
+def test_roots_of_the_host_that_change_are_taken_in(online: Online, internet: Internet) -> None:
+    assert online.cli("create", "--allow-request", f"GET {HOST}", "held", ".").returncode == 0
+    assert statuses(online, "held", "GET /x") == ["200"]
+    bundle = internet.root / "bundle.pem"
+    trusted = bundle.read_bytes()
+    try:
+        bundle.write_bytes(make_authority("somebody else").certificate_pem)
+        until(lambda: statuses(online, "held", "GET /x") == ["502"], "the server is not trusted any more", 20)
+    finally:
+        bundle.write_bytes(trusted)
+    until(lambda: statuses(online, "held", "GET /x") == ["200"], "it is trusted again", 20)

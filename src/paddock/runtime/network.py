@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING
 from paddock import limits
 from paddock.errors import PaddockError, Unavailable, UserError
 from paddock.fs import notify
-from paddock.gateway import audit, client, trust
+from paddock.gateway import audit, client
 from paddock.gateway.control import BoxNet
 from paddock.model import BoxId
 from paddock.runtime import hostfacts
 from paddock.runtime.attendance import Attendance
 from paddock.runtime.netlogs import NetLogs
 from paddock.runtime.policies import happened, of_box
+from paddock.runtime.roots import Roots
 from paddock.runtime.spares import AUTHORITY, DENIALS, Spares
 from paddock.runtime.supervisor import Supervisor
 from paddock.runtime.taking import Taking
@@ -75,7 +76,7 @@ class Networks:
         self._credentials = credentials
         self._usages = usages
         self.taking = Taking()
-        self._rooted: Gateway | None = None  # which gateway knows whom to trust; only inspection asks for it
+        self._roots = Roots()
         self._facts: HostFacts | None = None
         self.supervisor = Supervisor(paths.run, paths.gateway_log, self._bring_in)
         self.recovered = asyncio.Event()  # the boxes of an earlier daemon are known
@@ -95,6 +96,7 @@ class Networks:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.supervisor.run(), name="gateway")
             group.create_task(self._watch_host(), name="host facts")
+            group.create_task(self._roots.watch(lambda: self.supervisor.gateway), name="host roots")
             group.create_task(self._watch_files(), name="policy files")
             group.create_task(self._push_changes(), name="policies")
             group.create_task(self._spares.fill(), name="spares")
@@ -165,7 +167,7 @@ class Networks:
         go on with a value that was taken back."""
         async with self._credentials.telling(box):
             try:
-                await self._root(gateway)
+                await self._roots.tell(gateway)
                 await gateway.set_secrets(box.row.id, await self._credentials.document(box))
                 while self._credentials.is_behind(box):  # who gave a value meanwhile found no gateway to tell
                     await gateway.set_secrets(box.row.id, await self._credentials.document(box))
@@ -173,17 +175,10 @@ class Networks:
                 log.warning("the network of %s stays closed: %s", box.name, error)
                 await _drop(gateway, box.row.id)
 
-    async def _root(self, gateway: Gateway) -> None:
-        """Servers of inspected connections are verified by the host's own roots; without them none is reached."""
-        path = trust.host_bundle_path()
-        if self._rooted is not gateway and path is not None:
-            await gateway.set_roots(await asyncio.to_thread(_content, path))
-            self._rooted = gateway
-
     async def _give(self, box: Box, gateway: Gateway, policy: Policy) -> int:
         self._given.pop(box.row.id, None)
         if _looks_into(policy):
-            await self._root(gateway)
+            await self._roots.tell(gateway)
         closed = await gateway.set_policy(box.row.id, policy)
         self._given[box.row.id] = policy
         return closed
@@ -201,7 +196,7 @@ class Networks:
         if not self._credentials.concern(box):
             await self._enter(box, gateway, door, b"")
             return
-        await self._root(gateway)
+        await self._roots.tell(gateway)
         async with self._credentials.telling(box):
             await self._enter(box, gateway, door, await self._credentials.document(box))
         self._usages.runs(box)
@@ -214,7 +209,7 @@ class Networks:
             listeners = [stack.enter_context(_listener(published)) for published in box.row.spec.network.publish]
             policy = self.policies.of(*of_box(box))
             if _looks_into(policy):
-                await self._root(gateway)
+                await self._roots.tell(gateway)
             await gateway.add(
                 BoxNet(
                     id=box.row.id,
@@ -411,11 +406,6 @@ def denials_path(box: Box) -> str:
 
 def _looks_into(policy: Policy) -> bool:
     return any(layer.requests for layer in policy.layers)
-
-
-def _content(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
 
 
 def _authority(box: Box) -> bytes:
