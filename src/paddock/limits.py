@@ -173,7 +173,6 @@ INSPECTED_UNREAD_BYTES = 64 * KIB  # of requests that wait for the answer before
 TLS_PIECE_BYTES = 16 * KIB  # what is encrypted or decrypted at once: a buffer of OpenSSL's keeps the size it once had
 SECRETS_PER_BOX = 64
 SECRETS_RETIRED_MAX = 16  # values that were replaced while a box ran and are still looked for
-SECRET_VALUE_BYTES = 8 * KIB  # a header has to carry it
 PLACEHOLDER_LEAST_CHARS = 16
 PLACES_PER_BOX = 256  # hosts for which it is remembered what applies to them
 

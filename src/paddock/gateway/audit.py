@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Clean = Callable[[str], str]
 
 _HOST_CHARS, _TEXT_CHARS, _PROTOCOL_CHARS = 256, 320, 16
-_LOOKED_AT_CHARS = _TEXT_CHARS + limits.SECRET_VALUE_BYTES  # a value that begins in what is kept is there whole
+_LOOKED_AT_CHARS = _TEXT_CHARS + limits.SECRET_BYTES  # a value that begins in what is kept is there whole
 
 
 def open_log(path: str, mode: int = 0o600) -> int:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from paddock import codec
 from paddock.errors import UserError
 from paddock.gateway.gitscope import GitScope
-from paddock.limits import PLACEHOLDER_LEAST_CHARS, SECRET_VALUE_BYTES
+from paddock.limits import PLACEHOLDER_LEAST_CHARS, SECRET_BYTES
 from paddock.policy import Host, Pattern
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _check(binding: Binding, value: str) -> None:
         raise UserError(f"secret {binding.name!r} names a header that is none", code="bad-secret")
     if binding.missing:
         return
-    fits = len(value) <= min(SECRET_VALUE_BYTES, _GROWTH_MAX * len(placeholder))
+    fits = len(value) <= min(SECRET_BYTES, _GROWTH_MAX * len(placeholder))
     if not _WORD.fullmatch(value) or not fits or placeholder in value:
         raise UserError(f"the value of secret {binding.name!r} cannot travel in a request", code="bad-secret")
 
