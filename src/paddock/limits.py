@@ -208,6 +208,7 @@ COVER_POLL_S = 1.0
 
 # -- secrets -----------------------------------------------------------------------------------------------------------
 SECRET_BYTES = 8 * KIB  # the longest token seen has 4; a header has to carry it
+SECRET_GROWTH_MAX = 64  # times that a request full of placeholders may grow
 SECRET_LEAST_CHARS = 8  # a shorter one stands in many a text by chance, and its appearance elsewhere is refused
 SECRETS_MAX = 256  # of one user
 SECRET_HOSTS_MAX = 32  # and headers, variables, repositories of one secret

@@ -43,6 +43,12 @@ def test_a_stored_secret_goes_by_its_name_alone(store: Store) -> None:
     assert lent.said == ("secret shop: goes to api.shop.example; the box has a placeholder in SHOP_API_KEY",)
 
 
+@pytest.mark.parametrize(("name", "asked"), [("google", "gemini"), ("gemini", "google"), ("gemini", "gemini")])
+def test_a_service_with_two_names_is_found_by_both(store: Store, name: str, asked: str) -> None:
+    store.put(bind(name, Words()), Secret(VALUE))
+    assert lend(asked).uses == (SecretUse(name=name),)
+
+
 def test_the_value_of_a_variable_goes_along_if_it_is_set(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     store.put(bind("shop", Words(hosts=["api.shop.example"])), sources.from_env("MY_KEY"))
     assert lend("shop").given == {}

@@ -43,9 +43,10 @@ def own_values(uses: Iterable[SecretUse], paths: Paths) -> dict[str, str]:
 
 
 def _use(store: Store, name: str, *, read_only: bool) -> tuple[SecretUse, Binding]:
-    record = store.find(check_name(name))
-    if record is not None:
-        return SecretUse(name=name, read_only=read_only), record.binding
+    check_name(name)
+    for known in services.same(name):
+        if record := store.find(known):
+            return SecretUse(name=known, read_only=read_only), record.binding
     found = _exported(name)
     if found is None:
         service = services.find(name)

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from paddock import codec
 from paddock.errors import UserError
 from paddock.gateway.gitscope import GitScope
-from paddock.limits import PLACEHOLDER_LEAST_CHARS, SECRET_BYTES
+from paddock.limits import PLACEHOLDER_LEAST_CHARS, SECRET_BYTES, SECRET_GROWTH_MAX
 from paddock.policy import Host, Pattern
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ Scheme = Literal["https", "http"]
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]{1,64}")
 _WORD: Final = re.compile(r"[!-~](?:[ -~]*[!-~])?")  # what a header carries and nothing reads as its end
-_GROWTH_MAX: Final = 64  # times that a request full of placeholders may grow
 _LEAK_LEAST_CHARS: Final = 12  # a shorter value may well be a word of some request
 
 
@@ -114,7 +113,7 @@ def _check(binding: Binding, value: str) -> None:
         raise UserError(f"secret {binding.name!r} names a header that is none", code="bad-secret")
     if binding.missing:
         return
-    fits = len(value) <= min(SECRET_BYTES, _GROWTH_MAX * len(placeholder))
+    fits = len(value) <= min(SECRET_BYTES, SECRET_GROWTH_MAX * len(placeholder))
     if not _WORD.fullmatch(value) or not fits or placeholder in value:
         raise UserError(f"the value of secret {binding.name!r} cannot travel in a request", code="bad-secret")
 

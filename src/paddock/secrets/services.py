@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from paddock.limits import SECRET_BYTES, SECRET_GROWTH_MAX
 from paddock.secrets.placeholder import HEX, URLSAFE, Shape
 
 _BEARER = ("authorization",)
 _KEY_OR_BEARER = ("x-api-key", "authorization")
 _ALIASES = {"gemini": "google"}
+_UNKNOWN = Shape(random_chars=SECRET_BYTES // SECRET_GROWTH_MAX)  # so that a value of any length may take its place
 _GIT_HOSTS = {"github": ("github.com",), "gitlab": ("gitlab.com",)}
 
 
@@ -42,7 +44,14 @@ def names() -> tuple[str, ...]:
 
 def shape_of(name: str) -> Shape:
     service = find(name)
-    return service.shape if service else Shape()
+    return service.shape if service else _UNKNOWN
+
+
+def same(name: str) -> tuple[str, ...]:
+    """A name and the others of the same service: who set `google` may ask for `gemini`."""
+    service = find(name)
+    known = () if service is None else (service.name, *(alias for alias in _ALIASES if find(alias) is service))
+    return tuple(dict.fromkeys((name, *known)))
 
 
 SERVICES = (
