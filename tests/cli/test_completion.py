@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from tests.support.installation import Installation
 
+pytestmark = pytest.mark.box
+
 ASK = """
 source <("$P" completion bash)
 paddock() { "$P" "$@"; }

@@ -14,6 +14,8 @@ from tests.support.terminal import Person
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.box
+
 TEXT = "sk-real-0123456789"
 
 

@@ -23,6 +23,8 @@ from paddock.runtime import Runtime
 from tests.fs.children import in_child
 from tests.support.serving import Peer, error, request, running, serving
 
+pytestmark = pytest.mark.box
+
 
 def test_a_question_has_an_answer(tmp_path: Path) -> None:
     async def act() -> None:

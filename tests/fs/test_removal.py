@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.box
+
 
 def test_every_kind_of_entry_goes_and_no_descriptor_stays(ground: str) -> None:
     def act() -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.box
+
 TEXT = "no rule allows localhost:443\n"
 JAVA_PROGRAM = """
 import java.net.*;

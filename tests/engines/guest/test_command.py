@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from tests.support.guest import Client, Guest
 
+pytestmark = pytest.mark.box
+
 
 # -- start -------------------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,8 @@ from tests.support.installation import alive, until
 if TYPE_CHECKING:
     from tests.support.guest import Client, Guest
 
+pytestmark = pytest.mark.box
+
 
 # -- many at once ------------------------------------------------------------------------------------------------------
 

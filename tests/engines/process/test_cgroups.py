@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from paddock.engines.process.box_cgroup import BoxCgroup, Controller
 
+pytestmark = pytest.mark.box
+
 ORDINARY = 61234
 BOX = BoxId("b1")
 TAG = f"test{os.getpid()}"

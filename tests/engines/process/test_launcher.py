@@ -20,6 +20,8 @@ from tests.support.installation import alive, children, until
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+pytestmark = pytest.mark.box
+
 MAP = "0 1900000000 1"
 
 

@@ -30,6 +30,8 @@ from paddock.engines.process import seccomp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.box
+
 T = TypeVar("T")
 SOURCE = Path(paddock.__file__).parents[1]
 HIGH_HALF = 1 << 32  # the kernel drops it from an int argument, so must the filter
