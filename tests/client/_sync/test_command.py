@@ -42,6 +42,17 @@ def test_output_past_the_limit_is_dropped_and_the_command_ends(box: Box, monkeyp
     assert done.stderr == b"end\n"
 
 
+def test_input_for_a_command_that_has_ended_is_dropped(box: Box) -> None:
+    command = box.start(ExecSpec(argv=("sh", "-c", "exit 4"), stdin=True))
+    assert list(command.output()) == []
+    assert command.channel.receive() is None, "it has hung up"
+    command.write(bytes(1 << 20))
+    command.close_stdin()
+    assert command.result is not None
+    assert command.result.exit_code == 4
+    command.close()
+
+
 def test_a_command_is_streamed(box: Box) -> None:
     command = box.start(ExecSpec(argv=("sh", "-c", "echo up; read line; echo got $line; exit 4"), stdin=True))
     output = command.output()

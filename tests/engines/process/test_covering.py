@@ -205,6 +205,21 @@ def test_a_tree_is_asked_for_checked_and_put_back(work: Path, tmp_path: Path) ->
             os.close(fd)
 
 
+def test_what_was_closed_while_its_source_was_gone_is_opened_again(work: Path) -> None:
+    operation = bind(work / "closed", "/ws/closed")
+    with box(bind(work, "/ws"), operation) as found:
+        assert found.write("/ws/closed") == "written"
+        save(work / "closed", "new")
+        assert restore(found, [MountOp(op="readonly", target="/ws/closed")]) == outcome(covered=[0])
+        assert found.write("/ws/closed") == "EROFS"
+        operation = bind(work / "closed", "/ws/closed")
+        _, trees = serve({"paths": [str(work / "closed")]}, [], trees=True)
+        for expected in (outcome(covered=[0]), outcome()):
+            assert restore(found, [operation], {0: trees[0]}) == expected
+            assert found.write("/ws/closed") == "written"
+        os.close(trees[0])
+
+
 def test_a_file_where_a_directory_was_mounted_is_at_least_closed(work: Path, tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()

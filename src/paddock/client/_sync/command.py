@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Self
 
 from paddock import codec, frames
@@ -66,11 +67,14 @@ class Command:
         return self.started
 
     def write(self, data: bytes) -> None:
-        for offset in range(0, len(data), FRAME_DATA_BYTES):
-            self.channel.send(frames.STDIN, data[offset : offset + FRAME_DATA_BYTES])
+        """Input; of a command that has ended it is dropped, like what one does not read before it ends."""
+        with contextlib.suppress(Unavailable):  # why it hung up is told to whoever waits for its end
+            for offset in range(0, len(data), FRAME_DATA_BYTES):
+                self.channel.send(frames.STDIN, data[offset : offset + FRAME_DATA_BYTES])
 
     def close_stdin(self) -> None:
-        self.channel.send(frames.STDIN, b"")
+        with contextlib.suppress(Unavailable):
+            self.channel.send(frames.STDIN, b"")
 
     def signal(self, number: int) -> None:
         """Not over the channel, where it would wait behind input that the command does not read."""

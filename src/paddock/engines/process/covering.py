@@ -151,9 +151,10 @@ def _is_in_place(target: int, operation: Operation, empties: list[tuple[int, int
     kind = operation["op"]
     if kind == "cover":
         return _identity(target) in empties
-    if kind == "bind":
-        return _identity(target) == tuple(operation["identity"])
-    return kind == "pin" or bool(os.fstatvfs(target).f_flag & os.ST_RDONLY)
+    read_only = bool(os.fstatvfs(target).f_flag & os.ST_RDONLY)
+    if kind == "bind":  # a name that came back in the moment when it was gone was closed: it is the file, but not open
+        return _identity(target) == tuple(operation["identity"]) and read_only == ("ro" in operation["attributes"])
+    return kind == "pin" or read_only
 
 
 def _identity_at(root: int, name: str) -> tuple[int, int]:
