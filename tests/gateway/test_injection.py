@@ -133,6 +133,9 @@ def test_a_scoped_secret_goes_into_requests_about_its_repositories() -> None:
     assert found.status == 403
     assert found.reason.startswith("secret-out-of-scope")
     assert "me/x (read only)" in found.text
+    for header in ("X-HTTP-Method-Override: POST", "X_Http_Method: POST", "X-Original-URL: /me/y"):
+        disguised = inside.replace(b"\r\n\r\n", f"\r\n{header}\r\n\r\n".encode())
+        assert isinstance(swapped(disguised, scoped, host="git.test"), Refusal), header
     without = get("/me/y.git/info/refs?service=git-upload-pack")
     assert isinstance(swapped(without, scoped, host="git.test"), Swapped), "the request as such is allowed"
 

@@ -18,11 +18,13 @@ from urllib.parse import quote
 
 from paddock.gateway.heads import Headers
 from paddock.gateway.refusal import Refusal
+from paddock.policy.requests import is_disguised, is_rewritten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from paddock.gateway.credentials import Credential
+    from paddock.gateway.gitscope import GitScope
     from paddock.gateway.heads import Head, ResponseHead
     from paddock.gateway.inspection import Inspection, Place
 
@@ -118,11 +120,17 @@ def _refused(each: Credential, head: Head, place: Place) -> Refusal | None:
     if binding.missing:
         what = f"secret '{each.name}' has no value on the host"
         return _no(424, MISSING, what, f"run outside the box: paddock secret set {each.name}")
-    if binding.git is not None and not binding.git.covers(place.host.text, head.method, head.path):
+    if binding.git is not None and not _in_scope(binding.git, head, place):
         access = "read and write" if binding.git.write else "read only"
         scope = f"it is limited to {', '.join(binding.git.repos)} ({access})"
         return _no(403, OUT_OF_SCOPE, f"secret '{each.name}' is not for this request", scope)
     return None
+
+
+def _in_scope(scope: GitScope, head: Head, place: Place) -> bool:
+    if is_disguised(head.fields) or is_rewritten(head.fields):
+        return False
+    return scope.covers(place.host.text, head.method, head.path)
 
 
 def _bound_to(each: Credential) -> str:
