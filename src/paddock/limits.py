@@ -170,6 +170,7 @@ ASK_WAITERS_PER_BOX = 256  # connections held by them
 INSPECTED_PER_BOX = 256  # connections; each holds some 100 KiB of TLS at worst
 INSPECTED_READ_BYTES = 64 * KIB  # one read of ciphertext
 INSPECTED_UNREAD_BYTES = 64 * KIB  # of requests that wait for the answer before them; then no more is read
+TLS_UNHEARD_BYTES = 64 * KIB  # that TLS answered to one end by itself, and that end did not read
 TLS_PIECE_BYTES = 16 * KIB  # what is encrypted or decrypted at once: a buffer of OpenSSL's keeps the size it once had
 SECRETS_PER_BOX = 64
 SECRETS_RETIRED_MAX = 16  # values that were replaced while a box ran and are still looked for
