@@ -204,10 +204,18 @@ class _Upstream:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._stream is not None:
-            await self._stream.__aexit__()
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            await stream.__aexit__()
 
     async def ask(self, payload: bytes) -> bytes:
+        try:
+            return await self._answer(payload)
+        except BaseException:
+            await self.__aexit__()  # its answer may still come, and is not the answer to the next question
+            raise
+
+    async def _answer(self, payload: bytes) -> bytes:
         if self._stream is None:
             place, name = os.path.split(self._path)
             sock = await asyncio.to_thread(fs.connect_unix, place, name)
