@@ -117,6 +117,24 @@ def test_who_does_not_speak_the_protocol_is_hung_up_on_and_others_go_on(
         within(tmp_path / "home", act)
 
 
+def test_known_hosts_are_read_again_only_when_they_changed(
+    tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, key = known_hosts(tmp_path, monkeypatch), sshkeys.make(tmp_path, "mine")
+
+    async def act(runtime: Runtime) -> None:
+        box = await made(runtime, workspace, key, "/nonexistent/agent")
+        found = sshagents.host_keys(box.row.spec)
+        assert found == {fingerprint(key): {host}}
+        assert sshagents.host_keys(box.row.spec) is found
+        (tmp_path / "known").write_text("")
+        assert sshagents.host_keys(box.row.spec) == {fingerprint(key): frozenset()}
+        (tmp_path / "known").unlink()
+        assert sshagents.host_keys(box.row.spec) == {fingerprint(key): frozenset()}
+
+    within(tmp_path / "home", act)
+
+
 def test_a_late_answer_of_the_agent_is_not_the_answer_to_the_next_question(
     tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
