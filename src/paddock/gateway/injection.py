@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from paddock.gateway.heads import Headers
 from paddock.gateway.refusal import Refusal
+from paddock.limits import HTTP_HEAD_BYTES, SECRET_BYTES
 from paddock.policy.requests import is_disguised, is_rewritten
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 MISDIRECTED: Final = "secret-misdirected"
 MISSING: Final = "secret-missing"
 OUT_OF_SCOPE: Final = "secret-out-of-scope"
+TOO_LARGE: Final = "secret-too-often"
+_SWAPPED_BYTES: Final = HTTP_HEAD_BYTES + 4 * SECRET_BYTES  # a head of placeholders would grow to megabytes that wait
 _BASIC: Final = re.compile(r"basic +([A-Za-z0-9+/]+={0,2})", re.IGNORECASE)
 _BASIC_CHARS: Final = 16_384
 _HIDDEN: Final = "***"
@@ -63,6 +66,8 @@ def swap(head: Head, place: Place, inspection: Inspection) -> Swapped | Refusal:
     used: dict[str, None] = {}
     headers = tuple((name, _value(name.lower(), value, found, used)) for name, value in head.headers)
     path = _path(head.path, found, used)
+    if len(path) + sum(len(value) for _, value in headers) > _SWAPPED_BYTES:
+        return _no(431, TOO_LARGE, "the request has placeholders in so many places that it is too large", "")
     return Swapped(headers, path, tuple(used))
 
 
