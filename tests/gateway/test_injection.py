@@ -58,6 +58,16 @@ def test_only_the_headers_it_is_meant_for_get_the_secret() -> None:
     assert said.count(VALUE) == 1
 
 
+def test_a_head_full_of_placeholders_does_not_become_megabytes() -> None:
+    long = secret(value="v" * 2000)
+    head = [f"X-{number}: {PLACEHOLDER * 15}" for number in range(90)]
+    found = swapped(get("/", *head), long)
+    assert isinstance(found, Refusal)
+    assert (found.status, found.reason.partition(":")[0]) == (431, "secret-too-often")
+    assert sent(get("/", *head[:3]), long).count("v" * 2000) == 45, "more than anybody needs"
+    assert len(sent(get("/", *head))) < 100_000, "what is no longer than its placeholder grows nowhere"
+
+
 def test_the_query_is_left_alone_unless_it_was_asked_for() -> None:
     data = get(f"/{PLACEHOLDER}/x?key={PLACEHOLDER}&y=1")
     assert VALUE not in sent(data)
@@ -133,6 +143,9 @@ def test_a_scoped_secret_goes_into_requests_about_its_repositories() -> None:
     assert found.status == 403
     assert found.reason.startswith("secret-out-of-scope")
     assert "me/x (read only)" in found.text
+    for header in ("X-HTTP-Method-Override: POST", "X_Http_Method: POST", "X-Original-URL: /me/y"):
+        disguised = inside.replace(b"\r\n\r\n", f"\r\n{header}\r\n\r\n".encode())
+        assert isinstance(swapped(disguised, scoped, host="git.test"), Refusal), header
     without = get("/me/y.git/info/refs?service=git-upload-pack")
     assert isinstance(swapped(without, scoped, host="git.test"), Swapped), "the request as such is allowed"
 

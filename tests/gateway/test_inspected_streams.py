@@ -14,6 +14,7 @@ import pytest
 
 from paddock import limits
 from tests.gateway.test_inspected import CLOSE, CONTENT, KEY, requests
+from tests.support import keyupdates
 from tests.support.inspecting import (
     API,
     OTHER,
@@ -28,12 +29,13 @@ from tests.support.inspecting import (
 )
 from tests.support.installation import until
 from tests.support.origins_plain import web, websocket
-from tests.support.scene import Scene, play, policy
+from tests.support.scene import Scene, connect, play, policy
 
 if TYPE_CHECKING:
     import socket
 
 pytestmark = pytest.mark.box
+FLOOD_BYTES = 16 << 20
 
 
 def test_an_event_is_read_before_the_next_is_sent() -> None:
@@ -216,6 +218,25 @@ def test_large_bodies_pass_in_constant_memory_also_when_one_side_is_slow() -> No
         assert f"X-Got: {SIZE}" in box.inside(put_all)
         assert resident(scene.gateway.pid) - before < 16 << 20
         assert [each[3] for each in requests(box)][1:] == [200, 200]
+
+    play(act)
+
+
+def test_who_asks_for_new_keys_and_never_reads_the_answers_is_hung_up_on() -> None:
+    def act(scene: Scene) -> None:
+        Roots(scene).serve(web)
+        box = inspected_box(scene, CONTENT)
+
+        def flood() -> bool:
+            with connect(API, 443) as sock:
+                sock.settimeout(20)
+                return keyupdates.Client(sock, API).flood(FLOOD_BYTES)
+
+        assert "200" in box.inside(lambda: ask(box, get("/", CLOSE)))
+        before = resident(scene.gateway.pid)
+        assert not box.inside(flood)
+        assert resident(scene.gateway.pid) - before < 8 << 20
+        assert "200" in box.inside(lambda: ask(box, get("/", CLOSE)))
 
     play(act)
 

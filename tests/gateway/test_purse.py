@@ -95,6 +95,14 @@ def test_a_path_with_two_readings_is_refused_under_a_budget(path: str) -> None:
     assert not isinstance(purse([]).request(HOST, post(path)), Refusal)  # where nothing is held to anything
 
 
+def test_a_request_that_may_be_taken_for_another_method_is_refused_under_a_budget() -> None:
+    """Google's services do: a GET of what costs would look free."""
+    head = f"GET {PATH} HTTP/1.1\r\nHost: {HOST}\r\nX-HTTP-Method-Override: POST\r\n\r\n"
+    assert refused(purse([], Budget(requests=9)), parse_request(head.encode())).status == 403
+    assert purse([], Budget(requests=9)).request(HOST, post(method="GET")) is None
+    assert purse([]).request(HOST, parse_request(head.encode())) is None
+
+
 def test_of_two_readings_the_one_that_costs_counts() -> None:
     box = purse([], Budget(requests=9))
     assert isinstance(box.request(HOST, post("/v1%2Fmessages")), Counting)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.errors import UserError
-from paddock.limits import METER_FIRST_FLIGHTS_MAX
+from paddock.limits import METER_FIRST_FLIGHTS_MAX, METER_FLIGHTS_MAX
 from paddock.metering.budget import (
     Account,
     Flight,
@@ -62,6 +62,19 @@ def test_before_anything_is_known_only_a_few_fly() -> None:
     assert refused.why is Why.BUSY
     account.settle(flights[0], PICODOLLARS // 100, 0)
     assert isinstance(account.admit(), Flight)
+
+
+@pytest.mark.parametrize("cost", [0, 1])
+def test_a_cheap_request_or_one_that_failed_opens_no_flood(cost: int) -> None:
+    """The dearest so far says little if a box begins with cheap ones."""
+    account = Account(Budget(picodollars=PICODOLLARS, tokens=10**6))
+    account.settle(admitted(account), cost, cost)
+    flights: list[Flight] = []
+    while isinstance(answer := account.admit(), Flight) and len(flights) < 100:
+        flights.append(answer)
+    assert len(flights) == (METER_FLIGHTS_MAX if cost else METER_FIRST_FLIGHTS_MAX)
+    assert isinstance(answer, Refused)
+    assert answer.why is Why.BUSY
 
 
 def test_without_a_limit_any_number_flies() -> None:

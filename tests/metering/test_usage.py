@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.limits import METER_TOKENS_MAX
+from paddock.limits import METER_ANSWER_TOKENS, METER_TOKENS_MAX
 from paddock.metering.usage import Reader, Usage
 from tests.metering.test_scanner import cut
 from tests.support.properties import bounded
@@ -206,6 +206,28 @@ def test_a_stream_without_usage_is_estimated_from_both_sides() -> None:
 @pytest.mark.parametrize("encoding", ["br", "zstd"])
 def test_what_cannot_be_read_is_estimated_from_its_bytes(encoding: str) -> None:
     assert used(SSE, b"x" * 500, encoding=encoding, request_bytes=400) == Usage(input=100, output=500, estimated=True)
+
+
+@pytest.mark.parametrize(
+    ("content_type", "data"),
+    [
+        ("application/json", b'{"status":"queued","background":true,"model":"gpt-5","usage":null}'),
+        (SSE, sse({"response": {"status": "queued", "model": "gpt-5"}}, {"response": {"status": "in_progress"}})),
+    ],
+)
+def test_what_is_answered_when_nobody_looks_costs_the_most_that_can_be_said(content_type: str, data: bytes) -> None:
+    got = used(content_type, data, request_bytes=400)
+    assert got == Usage(model="gpt-5", input=100, output=METER_ANSWER_TOKENS, estimated=True)
+    seen = data.replace(b"queued", b"completed")
+    assert used(content_type, seen, request_bytes=400).output == 0
+
+
+def test_what_was_thought_and_not_shown_is_estimated_by_its_time() -> None:
+    reader = Reader(SSE)
+    reader.feed(sse({"model": "m", "choices": [{"delta": {"content": "x" * 30}}]}))
+    assert (reader.so_far(4).output, reader.so_far(4, 60.0).output) == (10, 6000)
+    reader.feed(sse({"usage": {"prompt_tokens": 5, "completion_tokens": 7}}))
+    assert reader.so_far(4, 60.0).output == 7
 
 
 def test_nothing_at_all_is_what_was_sent() -> None:

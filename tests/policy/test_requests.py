@@ -21,9 +21,9 @@ def at(*texts: str | RequestRule, host: str = HOST, port: int = 443) -> HostRule
     return RequestRules([Layer("box", requests=rules)]).at(Host(host), port)
 
 
-def allows(rules: HostRules | None, method: str, path: str, *, disguised: bool = False) -> bool:
+def allows(rules: HostRules | None, method: str, path: str, *headers: str) -> bool:
     assert rules is not None
-    verdict = rules.decide(method, path, disguised=disguised)
+    verdict = rules.decide(method, path, headers)
     assert verdict.reason
     return verdict.allowed
 
@@ -57,10 +57,18 @@ def test_rules_that_only_deny_leave_the_rest_open() -> None:
     assert not allows(at("deny DELETE api.test", "allow GET *.test"), "POST", "/x"), "unless one allows a part of it"
 
 
-def test_a_request_that_claims_another_method_is_denied_where_methods_count() -> None:
-    assert not allows(at("allow GET,POST api.test"), "POST", "/x", disguised=True)
-    assert allows(at("allow GET,POST api.test"), "POST", "/x")
-    assert allows(at("allow * api.test/x"), "POST", "/x", disguised=True)
+@pytest.mark.parametrize("header", ["x-http-method-override", "x_http_method_override", "x-http_method"])
+def test_a_request_that_claims_another_method_is_denied_where_methods_count(header: str) -> None:
+    assert not allows(at("allow GET,POST api.test"), "POST", "/x", header)
+    assert allows(at("allow GET,POST api.test"), "POST", "/x", "x-http-other")
+    assert allows(at("allow * api.test/x"), "POST", "/x", header)
+
+
+@pytest.mark.parametrize("header", ["x-original-url", "x_original_url", "x-rewrite-url"])
+def test_a_request_that_claims_another_path_is_denied_where_paths_count(header: str) -> None:
+    assert not allows(at("allow * api.test/x"), "POST", "/x", header)
+    assert allows(at("allow * api.test/x"), "POST", "/x", "x-original-uri-of-mine")
+    assert allows(at("allow POST api.test"), "POST", "/x", header)
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,59 @@ def test_who_does_not_speak_the_protocol_is_hung_up_on_and_others_go_on(
         within(tmp_path / "home", act)
 
 
+def test_known_hosts_are_read_again_only_when_they_changed(
+    tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, key = known_hosts(tmp_path, monkeypatch), sshkeys.make(tmp_path, "mine")
+
+    async def act(runtime: Runtime) -> None:
+        box = await made(runtime, workspace, key, "/nonexistent/agent")
+        found = sshagents.host_keys(box.row.spec)
+        assert found == {fingerprint(key): {host}}
+        assert sshagents.host_keys(box.row.spec) is found
+        (tmp_path / "known").write_text("")
+        assert sshagents.host_keys(box.row.spec) == {fingerprint(key): frozenset()}
+        (tmp_path / "known").unlink()
+        assert sshagents.host_keys(box.row.spec) == {fingerprint(key): frozenset()}
+
+    within(tmp_path / "home", act)
+
+
+def test_a_late_answer_of_the_agent_is_not_the_answer_to_the_next_question(
+    tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known_hosts(tmp_path, monkeypatch)
+    key = sshkeys.make(tmp_path, "mine")
+    monkeypatch.setattr(sshagents, "AGENT_ANSWER_S", 0.2)
+    path = str(tmp_path / "slow")
+    connections = iter((b"late", b"mine"))
+
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """On the first connection it answers a question when the next one comes."""
+        name, behind = next(connections), b"late"
+        while head := await reader.read(4):
+            await reader.readexactly(int.from_bytes(head, "big"))
+            if name == behind:
+                behind = b""
+                continue
+            writer.write(wire.framed(wire.identities([(key, name)])))
+        writer.close()
+
+    async def act(runtime: Runtime) -> None:
+        server = await asyncio.start_unix_server(slow, path)
+        agents = Agents(runtime.background.later)
+        box = await made(runtime, workspace, key, path)
+        agents.open(box)
+        question = bytes([wire.REQUEST_IDENTITIES])
+        with connected(box) as peer:
+            assert await said(peer, question) == REFUSED
+            assert wire.identities_of((await said(peer, question))[1:]) == [(key, b"mine")]
+        agents.let_go()
+        server.close()
+
+    within(tmp_path / "home", act)
+
+
 def test_a_box_without_keys_has_none_of_it(tmp_path: Path, workspace: Path) -> None:
     async def act(runtime: Runtime) -> None:
         agents = Agents(runtime.background.later)

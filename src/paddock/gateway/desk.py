@@ -15,7 +15,7 @@ from paddock.gateway.records import Decided, Decision
 from paddock.gateway.refusal import Refusal
 from paddock.policy import RequestRules, Verdict, explain
 from paddock.policy.layering import ORGANISATION
-from paddock.policy.requests import OVERRIDES, WEBSOCKET
+from paddock.policy.requests import WEBSOCKET
 from paddock.text import neutralise
 
 if TYPE_CHECKING:
@@ -159,8 +159,7 @@ class Desk:
             return None
         method = WEBSOCKET if head.websocket else head.method
         path = self._clean(head.path.partition("?")[0])
-        disguised = not head.fields.keys().isdisjoint(OVERRIDES)
-        verdict = rules.decide(method, head.path.partition("?")[0], disguised=disguised)
+        verdict = rules.decide(method, head.path.partition("?")[0], head.fields)
         if verdict.allowed:
             return None
         command = explain.allow_request_command(method, host, port, path, self._box, verdict)

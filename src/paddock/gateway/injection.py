@@ -18,17 +18,22 @@ from urllib.parse import quote
 
 from paddock.gateway.heads import Headers
 from paddock.gateway.refusal import Refusal
+from paddock.limits import HTTP_HEAD_BYTES, SECRET_BYTES
+from paddock.policy.requests import is_disguised, is_rewritten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from paddock.gateway.credentials import Credential
+    from paddock.gateway.gitscope import GitScope
     from paddock.gateway.heads import Head, ResponseHead
     from paddock.gateway.inspection import Inspection, Place
 
 MISDIRECTED: Final = "secret-misdirected"
 MISSING: Final = "secret-missing"
 OUT_OF_SCOPE: Final = "secret-out-of-scope"
+TOO_LARGE: Final = "secret-too-often"
+_SWAPPED_BYTES: Final = HTTP_HEAD_BYTES + 4 * SECRET_BYTES  # a head of placeholders would grow to megabytes that wait
 _BASIC: Final = re.compile(r"basic +([A-Za-z0-9+/]+={0,2})", re.IGNORECASE)
 _BASIC_CHARS: Final = 16_384
 _HIDDEN: Final = "***"
@@ -61,6 +66,8 @@ def swap(head: Head, place: Place, inspection: Inspection) -> Swapped | Refusal:
     used: dict[str, None] = {}
     headers = tuple((name, _value(name.lower(), value, found, used)) for name, value in head.headers)
     path = _path(head.path, found, used)
+    if len(path) + sum(len(value) for _, value in headers) > _SWAPPED_BYTES:
+        return _no(431, TOO_LARGE, "the request has placeholders in so many places that it is too large", "")
     return Swapped(headers, path, tuple(used))
 
 
@@ -118,11 +125,17 @@ def _refused(each: Credential, head: Head, place: Place) -> Refusal | None:
     if binding.missing:
         what = f"secret '{each.name}' has no value on the host"
         return _no(424, MISSING, what, f"run outside the box: paddock secret set {each.name}")
-    if binding.git is not None and not binding.git.covers(place.host.text, head.method, head.path):
+    if binding.git is not None and not _in_scope(binding.git, head, place):
         access = "read and write" if binding.git.write else "read only"
         scope = f"it is limited to {', '.join(binding.git.repos)} ({access})"
         return _no(403, OUT_OF_SCOPE, f"secret '{each.name}' is not for this request", scope)
     return None
+
+
+def _in_scope(scope: GitScope, head: Head, place: Place) -> bool:
+    if is_disguised(head.fields) or is_rewritten(head.fields):
+        return False
+    return scope.covers(place.host.text, head.method, head.path)
 
 
 def _bound_to(each: Credential) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from paddock.gateway.flow import reset
 from paddock.gateway.poller import READ, WRITE
-from paddock.limits import FLOW_GATE_S, FLOW_GATED_LEAST_BYTES, INSPECTED_READ_BYTES
+from paddock.limits import FLOW_GATE_S, FLOW_GATED_LEAST_BYTES, INSPECTED_READ_BYTES, TLS_UNHEARD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,13 +20,26 @@ if TYPE_CHECKING:
 class Leg:
     """`ready` is called when there is something to read, or room for what waits to be sent."""
 
-    __slots__ = ("_mask", "_poller", "_ready", "_rest", "ended", "read_bytes", "received", "sent", "sock", "tls")
+    __slots__ = (
+        "_mask",
+        "_poller",
+        "_ready",
+        "_rest",
+        "_unheard",
+        "ended",
+        "read_bytes",
+        "received",
+        "sent",
+        "sock",
+        "tls",
+    )
 
     def __init__(self, poller: Poller, sock: socket.socket, tls: Tls, ready: Callable[[int], None]) -> None:
         self._poller = poller
         self._ready = ready
         self._mask = 0
         self._rest = b""
+        self._unheard = 0  # bytes that TLS itself had to say since the other end took the last of them
         self.sock = sock
         self.tls = tls
         self.ended = False  # the other end sends no more, whether it said so or not
@@ -55,7 +68,7 @@ class Leg:
         self.received += len(data)
         said, reply = self.tls.feed(data)
         if reply:
-            self._put(reply)
+            self._reply(reply)
         if self.tls.ended:
             self.ended = True
         return said
@@ -119,6 +132,13 @@ class Leg:
         if self._mask:
             self._mask = 0
             self._poller.forget(self.sock.fileno())
+
+    def _reply(self, data: bytes) -> None:
+        """TLS answers whoever asks for new keys: one who asks and does not read would fill our memory."""
+        self._put(data)
+        self._unheard = self._unheard + len(data) if self._rest else 0
+        if self._unheard > TLS_UNHEARD_BYTES:
+            raise ConnectionAbortedError("it does not read what TLS answers")
 
     def _put(self, data: bytes) -> None:
         if self._rest:

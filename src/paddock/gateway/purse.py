@@ -19,6 +19,7 @@ from paddock.metering.ledger import Ledger, Line
 from paddock.metering.meter import Meter
 from paddock.metering.prices import listed
 from paddock.model import Budget
+from paddock.policy.requests import is_disguised
 from paddock.policy.urlpath import Ambiguous, readings
 from paddock.text import neutralise
 
@@ -74,6 +75,8 @@ class Purse:
 
     def request(self, host: str, head: Head) -> Counting | Refusal | None:
         """See gateway/meter.py."""
+        if self._meter.account.budget != Budget() and is_disguised(head.fields):
+            return self._refusal(Refused(why=Why.BLIND, reason="it asks the server to take it for another method"))
         path = self._path(host, head)
         if path is None:
             return self._refusal(Refused(why=Why.BLIND, reason="servers could read the path in two ways"))

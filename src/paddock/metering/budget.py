@@ -3,8 +3,10 @@
 Theory. What a request costs is known when it has ended, so requests in flight are reserved at the cost of the dearest
 one so far. One more is sent if what is spent, what is reserved and its own reservation fit; or if nothing is in flight
 and the budget is not spent. So a budget is overshot by one request at most, as long as none costs more than the
-dearest before it. Before any has ended nothing is known, and METER_FIRST_FLIGHTS_MAX may fly: these may overshoot by
-what they cost. A request that finds no room while others fly may come again; one that finds the budget spent may not.
+dearest before it. A box could begin with cheap ones, so each holds a part of what is left at least, and no more than
+METER_FLIGHTS_MAX fly; before any has cost something nothing is known, and METER_FIRST_FLIGHTS_MAX may. These may
+overshoot by what they cost. A request that finds no room while others fly may come again; one that finds the budget
+spent may not.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import re
 from dataclasses import dataclass
 
 from paddock.errors import UserError
-from paddock.limits import METER_FIRST_FLIGHTS_MAX
+from paddock.limits import METER_FIRST_FLIGHTS_MAX, METER_FLIGHTS_MAX
 from paddock.metering.prices import PICODOLLARS
 from paddock.text import duration, neutralise
 
@@ -115,13 +117,17 @@ class Account:
         self._flights.remove(flight)
         self.spent = self.spent.plus(picodollars, tokens)
         known = self._dearest or Flight(0, 0)
-        self._dearest = Flight(max(known.picodollars, picodollars), max(known.tokens, tokens))
+        if picodollars or tokens:  # what failed tells nothing about what others cost
+            self._dearest = Flight(max(known.picodollars, picodollars), max(known.tokens, tokens))
 
     def _reservation(self) -> Flight:
-        if self._dearest:
-            return Flight(self._dearest.picodollars, self._dearest.tokens)
-        part = METER_FIRST_FLIGHTS_MAX
-        return Flight((self.budget.picodollars or 0) // part, (self.budget.tokens or 0) // part)
+        known, parts = self._dearest, METER_FLIGHTS_MAX
+        if known is None:
+            known, parts = Flight(0, 0), METER_FIRST_FLIGHTS_MAX
+        return Flight(
+            max(known.picodollars, _part(self.budget.picodollars, self.spent.picodollars, parts)),
+            max(known.tokens, _part(self.budget.tokens, self.spent.tokens, parts)),
+        )
 
     def _has_room(self, flight: Flight) -> bool:
         flying = [*self._flights, flight]
@@ -131,6 +137,11 @@ class Account:
         return (limits.picodollars is None or cost <= limits.picodollars) and (
             limits.tokens is None or tokens <= limits.tokens
         )
+
+
+def _part(limit: int | None, spent: int, parts: int) -> int:
+    """Of what is left; never nothing, or any number would fit."""
+    return max((limit - spent) // parts, 1) if limit is not None else 0
 
 
 def dollars(picodollars: int) -> str:

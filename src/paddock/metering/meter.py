@@ -89,6 +89,7 @@ class Counted:
         self._model = apis.model_in(path)
         self._told = told
         self._sent_bytes = 0
+        self._since = meter.seconds
         self._unwatched_bytes = 0
         self._reader: Reader | None = None
         self._free = not told
@@ -126,4 +127,4 @@ class Counted:
         if self._free:
             return Usage(model=self._model)
         reader = self._reader or Reader(model=self._model)  # no head came: the provider may have begun all the same
-        return reader.so_far(self._sent_bytes)
+        return reader.so_far(self._sent_bytes, self._meter.seconds - self._since)

@@ -2,7 +2,8 @@
 
 One table for all of them: their places do not collide, and where two name one thing differently the arithmetic below
 knows which is part of which. Counts in a stream are totals so far, so the largest counts. An answer that ends before
-its totals came, or that cannot be read, is estimated from the bytes that passed, never at less than it admitted.
+its totals came, or that cannot be read, is estimated from the bytes that passed and the time it took, never at less
+than it admitted; one that goes on where nobody sees it, at the most that a model says.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from paddock.limits import METER_TOKENS_MAX
+from paddock.limits import METER_ANSWER_TOKENS, METER_TOKENS_MAX
 from paddock.metering.decoding import Decoder
 from paddock.metering.events import Events
 from paddock.metering.scanner import Scanner
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _MODEL = re.compile(rb"[A-Za-z0-9._:/@-]{1,128}")
 _TEXT_BYTES_PER_TOKEN = 3  # English has some 4 a token, code and other scripts fewer
 _REQUEST_BYTES_PER_TOKEN = 4
+_TOKENS_PER_S = 100  # that a model thinks without showing it
 _EVENTS = "text/event-stream"
 
 
@@ -88,6 +90,10 @@ _LAST = {  # what comes with the totals: before it they are not final
     (b"candidates", b"", b"finishReason"),
     (b"", b"candidates", b"", b"finishReason"),
 }
+_BEHIND = {  # words of an answer that is made when this one has ended
+    (b"status",): {b"queued", b"in_progress"},
+    (b"response", b"status"): {b"queued"},
+}
 _DEARER = {  # words that mean another price
     (b"service_tier",): {b"priority"},
     (b"response", b"service_tier"): {b"priority"},
@@ -106,6 +112,7 @@ class Reader:
         self._variant = ""
         self._counts: dict[str, int] = {}
         self._last = False
+        self._behind = False
         self._talk_bytes = 0
         self._body_bytes = 0
         self._decoder = Decoder(encoding)
@@ -131,20 +138,23 @@ class Reader:
             self._last = True
         elif value in _DEARER.get(path, ()):
             self._variant = f":{value.decode('ascii')}"
+        elif value in _BEHIND.get(path, ()):
+            self._behind = True
         elif path[-1] in _TALK or (path[-1] == b"" and len(path) > 1 and path[-2] in _TALK):
             self._talk_bytes += length
 
-    def so_far(self, request_bytes: int = 0) -> Usage:
-        """What is known now, or estimated: while it goes on, or when it was cut."""
+    def so_far(self, request_bytes: int = 0, seconds: float = 0.0) -> Usage:
+        """What is known now, or estimated: while it goes on, or when it was cut. `seconds`: since it was asked for."""
         told = self._told()
         if self._last and self._decoder.readable and told.tokens:
             return told
         heard = self._talk_bytes // _TEXT_BYTES_PER_TOKEN if self._decoder.readable else self._body_bytes
+        unseen = METER_ANSWER_TOKENS if self._behind else int(seconds * _TOKENS_PER_S)
         guess = min(-(-request_bytes // _REQUEST_BYTES_PER_TOKEN), METER_TOKENS_MAX)
         return Usage(
             model=told.model,
             input=told.input if told.prompt else guess,
-            output=max(told.output, min(heard, METER_TOKENS_MAX)),
+            output=max(told.output, min(max(heard, unseen), METER_TOKENS_MAX)),
             cache_read=told.cache_read,
             cache_write=told.cache_write,
             cache_write_long=told.cache_write_long,

@@ -26,7 +26,7 @@ from paddock.policy.urlpath import Ambiguous, readings
 from paddock.text import neutralise
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from paddock.policy.rules import Layer
 
@@ -37,7 +37,8 @@ _EVERYTHING: Final = "/**"
 _ANY: Final = "*"
 _SHOWN_CHARS: Final = 80
 _LOCALHOST: Final = Host(LOCALHOST)
-OVERRIDES: Final = ("x-http-method-override", "x-http-method", "x-method-override")
+_OVERRIDES: Final = frozenset({"x-http-method-override", "x-http-method", "x-method-override"})
+_REWRITES: Final = frozenset({"x-original-url", "x-rewrite-url"})
 WEBSOCKET: Final = "WEBSOCKET"
 
 
@@ -76,6 +77,16 @@ class Request:
 
     def __str__(self) -> str:
         return self.text
+
+
+def is_disguised(headers: Iterable[str]) -> bool:
+    """Whether a request with headers of these lower-case names asks the server to take it for another method."""
+    return any(name.replace("_", "-") in _OVERRIDES for name in headers)  # CGI reads them as the same
+
+
+def is_rewritten(headers: Iterable[str]) -> bool:
+    """The same, for another path."""
+    return any(name.replace("_", "-") in _REWRITES for name in headers)
 
 
 def is_request(text: str) -> bool:
@@ -166,11 +177,14 @@ class HostRules:
     def rules(self) -> tuple[RequestRule, ...]:
         return tuple(each.rule for _, compiled in self._layers for each in compiled)
 
-    def decide(self, method: str, path: str, *, disguised: bool = False) -> RequestVerdict:
-        """Every way in which a server may read the request must be allowed. `path` comes without a query; `disguised`:
-        the request asks the server to take it for another method."""
-        if self._by_method and disguised:
+    def decide(self, method: str, path: str, headers: Iterable[str] = ()) -> RequestVerdict:
+        """Every way in which a server may read the request must be allowed. `path` comes without a query, names of
+        headers in lower case."""
+        names = tuple(headers)
+        if self._by_method and is_disguised(names):
             return RequestVerdict(False, None, "it asks the server to take it for another method", final=True)
+        if self._by_path and is_rewritten(names):
+            return RequestVerdict(False, None, "it asks the server to take it for another path", final=True)
         try:
             paths = readings(path) if self._by_path else ("/",)
         except Ambiguous as error:

@@ -7,6 +7,7 @@ socket is never shown to a box; it is connected to by us, once for each connecti
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
 from typing import TYPE_CHECKING, Final, Self
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Coroutine
 
-    from paddock.model import BoxSpec
+    from paddock.model import BoxSpec, SshUse
     from paddock.runtime.box import Box
 
     Later = Callable[[Coroutine[None, None, None], str], None]
@@ -45,7 +46,7 @@ def prepare(spec: BoxSpec, directory: str) -> tuple[tuple[Mount, ...], tuple[str
         return (), ()
     place = f"{directory}/{_DIRECTORY}"
     os.makedirs(place, mode=0o755, exist_ok=True)
-    texts, lines, notes = _texts(spec), [], []
+    texts, lines, notes = _texts(_paths(spec)), [], []
     for host, port in dict.fromkeys((use.host, use.port) for use in spec.ssh_keys):
         found = knownhosts.keys_of(texts, host, port)
         lines.append(knownhosts.written(host, port, found))
@@ -59,10 +60,10 @@ def prepare(spec: BoxSpec, directory: str) -> tuple[tuple[Mount, ...], tuple[str
     return (Mount(source=place, target=PLACE, read_only=True),), tuple(notes)
 
 
-def _texts(spec: BoxSpec) -> list[str]:
+def _texts(paths: tuple[str, ...]) -> list[str]:
     """# TRUST: files of the user and of the system; their lines are read as keys, or not at all."""
     texts = []
-    for path in (*(f"{spec.caller_home}/{name}" for name in _FILES), _SYSTEM):
+    for path in paths:
         try:
             with open(path, "rb") as file:
                 texts.append(file.read(KNOWN_HOSTS_BYTES).decode("utf-8", "replace"))
@@ -71,11 +72,35 @@ def _texts(spec: BoxSpec) -> list[str]:
     return texts
 
 
+def _paths(spec: BoxSpec) -> tuple[str, ...]:
+    return (*(f"{spec.caller_home}/{name}" for name in _FILES), _SYSTEM)
+
+
+def _stamp(path: str) -> tuple[int, ...]:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
 def host_keys(spec: BoxSpec) -> dict[str, frozenset[bytes]]:
-    """Of each chosen key, by its fingerprint, the keys of the hosts it may be used for; as known_hosts has them now."""
-    texts = _texts(spec)
+    """Of each chosen key, by its fingerprint, the keys of the hosts it may be used for; as known_hosts has them now.
+
+    Files that did not change are not read again: a box connects as often as it likes.
+    """
+    paths = _paths(spec)
+    return _host_keys(spec.ssh_keys, paths, tuple(map(_stamp, paths)))
+
+
+@functools.lru_cache(maxsize=64)
+def _host_keys(
+    uses: tuple[SshUse, ...], paths: tuple[str, ...], stamps: tuple[tuple[int, ...], ...]
+) -> dict[str, frozenset[bytes]]:
+    del stamps  # they tell a change
+    texts = _texts(paths)
     found: dict[str, frozenset[bytes]] = {}
-    for use in spec.ssh_keys:
+    for use in uses:
         found[use.key] = found.get(use.key, frozenset()) | knownhosts.keys_of(texts, use.host, use.port)
     return found
 
@@ -204,10 +229,18 @@ class _Upstream:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._stream is not None:
-            await self._stream.__aexit__()
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            await stream.__aexit__()
 
     async def ask(self, payload: bytes) -> bytes:
+        try:
+            return await self._answer(payload)
+        except BaseException:
+            await self.__aexit__()  # its answer may still come, and is not the answer to the next question
+            raise
+
+    async def _answer(self, payload: bytes) -> bytes:
         if self._stream is None:
             place, name = os.path.split(self._path)
             sock = await asyncio.to_thread(fs.connect_unix, place, name)
