@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import ipaddress
+
 import pytest
 
 from paddock import limits
@@ -135,6 +137,32 @@ def test_whatever_an_approval_opens_is_asked_for(said_by_user: Statement, wanted
     assert not allows(before, target)
     assert allows(compose(user=said_by_user, project=wanted, approved=True), target)
     assert asks(wanted, before) == wanted.allow
+
+
+@pytest.mark.parametrize("default", [Default.ALLOW, Default.OBSERVE])
+def test_a_project_opens_nothing_that_a_default_leaves_closed(default: Default) -> None:
+    """Not the host's own ports, reserved addresses or opaque connections, by whatever else it narrows."""
+    wanted = project(
+        deny=("z.example",),
+        allow=("localhost:5432", "169.254.169.254", "10.0.0.0/8"),
+        bypass=("c.example", "93.184.0.0/16"),
+    )
+
+    def found(*, approved: bool) -> list[bool]:
+        judge = Evaluator(compose(user=user(default=default), project=wanted, approved=approved))
+        inside, outside = ipaddress.ip_address("10.1.2.3"), ipaddress.ip_address("93.184.1.1")
+        return [
+            judge.decide(Host("localhost"), 5432).allowed,
+            judge.decide(Host("169.254.169.254"), 80).allowed,
+            judge.decide_address(Host("x.example"), 443, inside).allowed,
+            judge.decide_address(Host("x.example"), 443, outside).bypass,
+            judge.decide(Host("c.example"), 443).bypass,
+        ]
+
+    assert found(approved=True) == [True] * 5
+    assert found(approved=False) == [False] * 5
+    both = compose(user=user(default=default, bypass=("c.example",)), project=wanted)
+    assert Evaluator(both).decide(Host("c.example"), 443).bypass, "as the user says himself"
 
 
 def test_a_bypass_is_asked_for_where_the_host_is_allowed_already() -> None:

@@ -8,7 +8,8 @@ Theory. Inside a layer the most specific rule decides:
 Of two rules for one pattern the source's rank decides, then deny, then bypass. Every layer must agree; the first that
 does not names the reason. Two kinds of targets are never opened by `*`, by a default or by a name alone: the host's own
 loopback (`localhost`), and reserved addresses (ranges.py) with the host's own. For these at least one layer must
-say so with a rule for just that port or range, and a layer whose default is deny must say so itself.
+say so with a rule for just that port or range, and a layer whose default is deny must say so itself. A project's layer
+only narrows: what it allows opens none of these, and what it bypasses is opaque only if another layer says so too.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from paddock.policy import ranges
 from paddock.policy.host import Address, Host
+from paddock.policy.layering import PROJECT
 from paddock.policy.pattern import HOST_ALIAS, LOCALHOST, OWN_ZONES, Pattern
 from paddock.policy.requests import RequestRules
 from paddock.policy.rules import RANK, Action, Default, Layer, Policy, Rule, Verdict
@@ -93,7 +95,7 @@ class Evaluator:
 
     def _by_rules(self, host: Host, port: int) -> Verdict:
         decided: Rule | None = None
-        bypass, observed = True, False
+        bypass, granted, observed = True, False, False
         for layer in self._layers:
             rule = layer.find(host, port)
             if rule is None:
@@ -104,11 +106,13 @@ class Evaluator:
             if rule.action is Action.DENY:
                 return _refused(layer, rule, host, port)
             bypass = bypass and rule.bypass
+            granted = granted or layer.opens
             decided = rule
         if not self._layers:
             return Verdict(False, None, f"no rule allows {host.with_port(port)}: there is no policy")
         if decided is not None:
-            return Verdict(True, decided, f"allowed by {_named(decided)}", bypass=bypass, observed=observed)
+            opaque = bypass and granted
+            return Verdict(True, decided, f"allowed by {_named(decided)}", bypass=opaque, observed=observed)
         return Verdict(
             True, None, "observed: it would be denied" if observed else "allowed by default", False, observed
         )
@@ -126,7 +130,7 @@ class Evaluator:
             if rule.action is Action.DENY:
                 return _refused(layer, rule, host, port)
             bypass = bypass and rule.bypass
-            decided = rule
+            decided = rule if layer.opens else decided
         if decided is None:
             return Verdict(False, None, f"no rule allows localhost:{port}, and the host's own is opened by name only")
         return Verdict(True, decided, f"allowed by {_named(decided)}", bypass=bypass)
@@ -144,7 +148,7 @@ class Evaluator:
                 if (closed or own) and layer.default is Default.DENY:
                     return _reserved(layer, host, address, closed), None
                 continue
-            opened = rule
+            opened = rule if layer.opens else opened
         if (closed or own) and opened is None:
             return _reserved(None, host, address, closed), None
         return None, opened
@@ -178,6 +182,7 @@ class _Index:
     def __init__(self, layer: Layer) -> None:
         self.name = layer.name
         self.default = layer.default
+        self.opens = layer.name != PROJECT  # or only narrows what others open
         self.names: dict[str, _Ports] = {}
         self._below: dict[str, _Ports] = {}
         self._every: _Ports = {}
