@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -116,6 +117,32 @@ def test_a_program_without_proxy_variables_obeys_the_policy(
     assert b"other.example" in said
     assert b"paddock policy allow" in said
     assert b'"path"' not in said
+
+
+PIP = next(iter(sorted(Path("/usr/share/python-wheels").glob("pip-*.whl"))), Path("pip"))
+PIP_WORDS = ("download", "--no-deps", "--no-cache-dir", "--retries=0", "--disable-pip-version-check", "thing", "-i")
+INSPECTED = {
+    **PROGRAMS,
+    "git": Program("git", ("git", "ls-remote")),
+    "npm": Program("npm", ("npm", "view", "thing", "--fetch-retries=0", "--registry")),
+    "pip": Program(str(PIP), ("/usr/bin/python3", f"{PIP}/pip", *PIP_WORDS)),
+}
+
+
+@pytest.mark.parametrize("name", INSPECTED)
+@pytest.mark.usefixtures("sources")
+def test_a_program_accepts_connections_that_are_inspected(online: Online, go_program: Path | None, name: str) -> None:
+    program = INSPECTED[name]
+    if name != "pip" or not PIP.exists():
+        require(program.tool)
+    if name == "go" and go_program:
+        shutil.copy(go_program, online.workspace / "fetch")
+    words = ("run", "--allow-request", "GET allowed.example/open/**", "--name", "seen", "--", *program.words)
+    for place, status in (("open", 200), ("shut", 403)):
+        done = online.cli(*words, f"https://allowed.example/{place}/x")
+        lines = online.cli("network", "log", "--json", "seen").stdout.decode().splitlines()
+        found = [record for record in map(json.loads, lines) if str(record.get("path")).startswith(f"/{place}/x")]
+        assert status in {record.get("status") for record in found}, (done.stdout, done.stderr, lines)
 
 
 # -- other protocols ---------------------------------------------------------------------------------------------------
