@@ -230,6 +230,6 @@ SSH_KEYS_PER_BOX = 32
 KNOWN_HOSTS_BYTES = 4 * MIB
 USAGES_MAX = 1000  # boxes of which it is known what they spent
 METER_MODELS_MAX = 64  # told apart for one box; what follows is counted together
-METER_ANSWER_TOKENS = 128_000  # the most that a model says in one answer
+METER_ANSWER_TOKENS_MAX = 128_000  # the most that a model says in one answer
 METER_FLIGHTS_MAX = 16  # requests at once in a box with a budget, however cheap those before were
 METER_FIRST_FLIGHTS_MAX = 4  # requests at once of which none has shown what it costs, when there is a budget

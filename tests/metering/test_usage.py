@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.limits import METER_ANSWER_TOKENS, METER_TOKENS_MAX
+from paddock.limits import METER_ANSWER_TOKENS_MAX, METER_TOKENS_MAX
 from paddock.metering.usage import Reader, Usage
 from tests.metering.test_scanner import cut
 from tests.support.properties import bounded
@@ -217,7 +217,7 @@ def test_what_cannot_be_read_is_estimated_from_its_bytes(encoding: str) -> None:
 )
 def test_what_is_answered_when_nobody_looks_costs_the_most_that_can_be_said(content_type: str, data: bytes) -> None:
     got = used(content_type, data, request_bytes=400)
-    assert got == Usage(model="gpt-5", input=100, output=METER_ANSWER_TOKENS, estimated=True)
+    assert got == Usage(model="gpt-5", input=100, output=METER_ANSWER_TOKENS_MAX, estimated=True)
     seen = data.replace(b"queued", b"completed")
     assert used(content_type, seen, request_bytes=400).output == 0
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from paddock.limits import METER_ANSWER_TOKENS, METER_TOKENS_MAX
+from paddock.limits import METER_ANSWER_TOKENS_MAX, METER_TOKENS_MAX
 from paddock.metering.decoding import Decoder
 from paddock.metering.events import Events
 from paddock.metering.scanner import Scanner
@@ -149,7 +149,7 @@ class Reader:
         if self._last and self._decoder.readable and told.tokens:
             return told
         heard = self._talk_bytes // _TEXT_BYTES_PER_TOKEN if self._decoder.readable else self._body_bytes
-        unseen = METER_ANSWER_TOKENS if self._behind else int(seconds * _TOKENS_PER_S)
+        unseen = METER_ANSWER_TOKENS_MAX if self._behind else int(seconds * _TOKENS_PER_S)
         guess = min(-(-request_bytes // _REQUEST_BYTES_PER_TOKEN), METER_TOKENS_MAX)
         return Usage(
             model=told.model,
