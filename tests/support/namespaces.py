@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.engines.process import confine, kernel
+from tests.support.forks import forked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,10 +24,13 @@ def spawn(act: Callable[[], None], flags: int, as_id: int = 0) -> int:
     What goes wrong is said on stderr. `as_id` is the name it goes by in a new user namespace.
     """
     uid, gid = os.getuid(), os.getgid()
-    pid = kernel.clone(flags)
+    whole = bool(flags & kernel.CLONE_NEWPID)  # which unshare would give to its children only
+    pid = kernel.clone(flags) if whole else forked()
     if pid:
         return pid
     try:
+        if not whole:
+            kernel.unshare(flags)
         if flags & kernel.CLONE_NEWUSER:
             confine.write_file("/proc/self/setgroups", "deny")
             confine.write_file("/proc/self/uid_map", f"{as_id} {uid} 1")

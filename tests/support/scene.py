@@ -43,6 +43,7 @@ from paddock.policy import (
     Source,
     SourceKind,
 )
+from tests.support.forks import forked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -211,10 +212,11 @@ class BoxScene:
 
     def _start(self, door: socket.socket) -> None:
         ready, told = os.pipe()
-        pid = kernel.clone(kernel.CLONE_NEWNET)
+        pid = forked()
         if not pid:
             try:
                 _die_with_parent()
+                kernel.unshare(kernel.CLONE_NEWNET)
                 kernel.close_all_but({0, 1, 2, told, door.fileno()})
                 seal.close_off()
                 made = seal.make(os.dup(door.fileno()), self._ports)
@@ -271,7 +273,7 @@ class BoxScene:
         """Start `act` in the box; calling the result waits for what it returns."""
         reader, writer = os.pipe()
         net = os.open(f"/proc/{self._pid}/ns/net", os.O_RDONLY)
-        pid = kernel.clone(0)
+        pid = forked()
         if not pid:
             try:
                 _die_with_parent()
