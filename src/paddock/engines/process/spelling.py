@@ -3,7 +3,7 @@
 Some file systems find a file by other spellings of its name, upper case for lower. Where the kernel knows of that it
 has one entry for all of them, and a mount on the one covers the others. Of file systems that a server provides (FUSE,
 virtiofs, 9p as in WSL's /mnt/c) it does not know: every spelling of a *file* is an entry of its own, and a mount covers
-one. Directories have one entry everywhere. The kernels of both kinds look alike from here, so both are refused.
+one. Directories have one entry everywhere. From here both kinds look alike, so both are refused.
 """
 
 from __future__ import annotations
