@@ -240,6 +240,7 @@ class BoxSpec:
 
     name: str
     agent: str
+    definition: str = ""  # of an agent that does not come with Paddock: the text of its file
     engine: EngineName = EngineName.PROCESS
     workspace: str
     mounts: tuple[Mount, ...] = ()
@@ -350,6 +351,7 @@ class BoxInfo:
     budget: Budget = field(default_factory=Budget)
     ssh_keys: tuple[SshUse, ...] = ()
     logins: tuple[str, ...] = ()  # not empty: a token may be inside
+    definition: str = ""  # of an agent that does not come with Paddock
     untold: int = 0  # things that it left, or that came home, and nobody was told: Box.pending() has them
 
 
@@ -385,6 +387,7 @@ class BoxRequest:
     """What a caller asks for, before defaults and checks; every entry point produces one of these."""
 
     agent: str = "shell"
+    definition: str = ""
     name: str = ""
     workspace: str
     mounts: tuple[Mount, ...] = ()

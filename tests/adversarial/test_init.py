@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Self
 import pytest
 
 from paddock import fs
+from paddock.agents import Turn
 from paddock.errors import PaddockError, Unavailable, UserError
 from paddock.model import ExecSpec, TtySize
 from tests.support import attack
@@ -205,7 +206,7 @@ def verbs(box: Box) -> dict[str, Callable[[], object]]:
         "exec with input": lambda: box.exec(["true"], stdin=b"x" * 500_000),
         "stream": lambda: _drain(box.start(ExecSpec(argv=("true",)))),
         "detach": lambda: box.detach(["true"]),
-        "session": lambda: box.session(ExecSpec(argv=("agent",), tty=tty, keep=True)).finish(),
+        "session": lambda: box.session(ExecSpec(argv=("agent",), tty=tty, keep=True), Turn()).finish(),
         "connect": lambda: box.connect("0" * 8).finish(),
         "processes": box.processes,
         "read": lambda: box.files.read("/etc/passwd"),

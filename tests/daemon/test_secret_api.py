@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock import codec
+from paddock.agents import Turn
 from paddock.daemon import api, secret_api
 from paddock.errors import UserError
 from paddock.gateway.control import BoxUsage
@@ -27,7 +28,7 @@ def test_what_a_request_carries_is_not_shown_by_its_arguments() -> None:
     for args in (
         secret_api.Lend(box="b", given={"openai": VALUE}),
         api.Exec(box="b", exec=ExecSpec(argv=("true",)), given={"openai": VALUE}),
-        api.Session(box="b", exec=ExecSpec(argv=("true",)), given={"openai": VALUE}),
+        api.Session(box="b", turn=Turn(), exec=ExecSpec(argv=("true",)), given={"openai": VALUE}),
         Lent(given={"openai": VALUE}),
         api.Create(request=request, given={"openai": VALUE}),
     ):

@@ -181,7 +181,7 @@ def test_any_directory_gives_a_good_name(raw: bytes) -> None:
         os.mkdir(place)
         spec = normalise(BoxRequest(workspace=place), private=(), home="", taken=())
     assert check_name(spec.name) == spec.name
-    assert spec.name not in agents.RESERVED
+    assert spec.name not in agents.built_in()
 
 
 def test_a_taken_name_gets_a_suffix(ground: Path) -> None:

@@ -20,11 +20,11 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("loop",),
     ("runtime",),
     ("sshagent",),
-    ("engines", "images", "checkpoints", "store", "agents", "workspace", "gateway"),
-    ("secrets", "metering"),  # pure enough for the gateway, which swaps and counts
+    ("engines", "images", "checkpoints", "store", "workspace", "gateway"),
+    ("secrets", "metering", "tools", "runs"),  # pure enough for the gateway, which swaps and counts
     ("watch",),
     ("policy",),
-    ("guard",),
+    ("guard", "agents"),
     ("proc", "fs", "text", "readiness"),
     ("trampoline", "paths"),
     ("codec", "frames"),

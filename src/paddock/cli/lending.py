@@ -5,15 +5,17 @@ from __future__ import annotations
 import sys
 
 from paddock import text
-from paddock.client.lending import lend, own_values
+from paddock.client.lending import keys, lend, no_key, own_values
+from paddock.model import Lent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
+    from paddock.agents import Agent
     from paddock.client import Paddock
-    from paddock.model import BoxInfo, Lent
+    from paddock.model import BoxInfo, SecretUse
 
 
 def of(paddock: Paddock, options: argparse.Namespace) -> Lent:
@@ -21,6 +23,18 @@ def of(paddock: Paddock, options: argparse.Namespace) -> Lent:
     lent = lend(options.secret, paddock.paths)
     _say(lent.said, options)
     return lent
+
+
+def with_key(paddock: Paddock, options: argparse.Namespace, agent: Agent, lent: Lent, has: Sequence[SecretUse]) -> Lent:
+    """What was lent, and a key of the agent if none is among that or what its box `has`."""
+    names = {use.name for use in (*has, *lent.uses)}
+    if names.intersection(agent.keys.any):
+        return lent
+    found = keys(agent.keys, paddock.paths)
+    if not found.uses and not agent.keys.optional:
+        raise no_key(agent)
+    _say(found.said, options)
+    return Lent(uses=(*lent.uses, *found.uses), given={**lent.given, **found.given})
 
 
 def again(paddock: Paddock, box: BoxInfo, lent: Lent, options: argparse.Namespace) -> None:

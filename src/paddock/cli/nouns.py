@@ -57,6 +57,15 @@ def view_options(sub: Parser) -> None:
     )
 
 
+def turn_options(sub: Parser) -> None:
+    """Of a run of an agent."""
+    sub.add_argument("--agent-file", default="", metavar="FILE", help="an agent of your own, in place of AGENT")
+    sub.add_argument("--prompt-file", default="", metavar="FILE", help="what the agent is to do; - is standard input")
+    sub.add_argument("--model", default="", metavar="NAME", help="the agent's model")
+    sub.add_argument("--ask", action="store_true", help="the agent asks before it acts")
+    sub.add_argument("--json", action="store_true", help="the agent's machine output; without a terminal")
+
+
 def diff(sub: Parser) -> None:
     sub.usage = "paddock diff [--stat | --names | --json] BOX [PATH...]"
     sub.description = "Show what a review box changed, and what of it the host would run or obey."

@@ -45,9 +45,12 @@ def _run(sub: Parser) -> None:
     sub.advice = "; a command goes after `--`"
     sub.splits = "--"
     sub.set_defaults(target=verbs.run)
-    sub.add_argument("what", nargs="?", default="", metavar="AGENT|BOX", help="shell, or the name of a box")
+    sub.add_argument(
+        "what", nargs="?", default="", metavar="AGENT|BOX", help="claude, codex, gemini, ..., shell; or a box"
+    )
     _workspace(sub)
     _box_options(sub)
+    nouns.turn_options(sub)
     sub.add_argument("-d", "--detach", action="store_true", help="leave it running and print the job")
     sub.add_argument("--rm", action="store_true", help="remove the box when the command ends")
     sub.add_argument("-q", "--quiet", action="store_true", help="say nothing of our own")

@@ -12,10 +12,13 @@ from paddock.secrets.boxes import Exported, exported
 from paddock.secrets.record import Kind
 from paddock.secrets.store import opened
 
+_LOGINS = ("claude",)  # of which `paddock secret login` gets a token
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from paddock.agents import Agent
+    from paddock.agents.definition import Keys
     from paddock.paths import Paths
     from paddock.secrets.binding import Binding
     from paddock.secrets.store import Store
@@ -34,6 +37,38 @@ def lend(words: Sequence[str], paths: Paths) -> Lent:
         uses.append(use)
         said.append(_said(use, bound))
     return Lent(uses=tuple(uses), given=own_values(uses, paths), said=tuple(said))
+
+
+def keys(wanted: Keys, paths: Paths) -> Lent:
+    """Those of an agent's keys that its user has: stored ones before exported ones, in the agent's own order."""
+    store = opened(paths.secrets, os.environ)
+    stored = [name for name in wanted.any if store.find(name)]
+    shells = [name for name in wanted.any if name not in stored and _exported(name)]
+    found = [*stored, *shells]
+    return lend(found if wanted.lend == "all" else found[:1], paths)
+
+
+def no_key(agent: Agent) -> UserError:
+    """Before anything runs, and with what mends it."""
+    names = agent.keys.any
+    known = [service for name in names if (service := services.find(name))]
+    variables = list(dict.fromkeys(service.env[0] for service in known))
+    unset = f", and {_unset(variables)}" if variables else ""
+    first = known[0].name if known else names[0]
+    ways = [f"`paddock secret set {known[-1].name if len(known) == len(names) else first}`"]
+    if agent.name in _LOGINS:
+        ways.insert(0, f"`paddock secret login {agent.name}`")
+    if agent.hosts.login:
+        ways.append(f"`--allow-login {agent.name}` to log in in the box, which then holds a token")
+    shown = " or ".join(f"'{name}'" for name in names)
+    return UserError(
+        f"{agent.name} has no key: there is no secret {shown}{unset}", hint=", or ".join(ways), code="no-key"
+    )
+
+
+def _unset(variables: list[str]) -> str:
+    *others, last = variables
+    return f"neither {', '.join(others)} nor {last} is set" if others else f"{last} is not set"
 
 
 def own_values(uses: Iterable[SecretUse], paths: Paths) -> dict[str, str]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from paddock import codec, proc
 from paddock._version import VERSION
+from paddock.agents import Turn
 from paddock.daemon import network_api, secret_api, workspace_api
 from paddock.daemon.answer import Answer, Nothing
 from paddock.errors import UserError
 from paddock.model import BoxRequest, ExecSpec, Limits
-from paddock.runtime import commands, departures, execution, joblist
+from paddock.runtime import commands, departures, execution, joblist, sessions
 from paddock.runtime.credentials import values_of
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Exec:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
     box: str
-    args: tuple[str, ...] = ()
+    turn: Turn
     exec: ExecSpec
     given: dict[str, str] = field(default_factory=dict, repr=False)
     asked: bool = True
@@ -163,9 +164,7 @@ async def _session(runtime: Runtime, args: Session) -> Answer:
     box = runtime.find(args.box)
     if wants := await secret_api.wants(runtime, box, args.given, asked=args.asked):
         return wants
-    spec = replace(args.exec, argv=(*runtime.agent_command(box), *args.args))
-    begin = execution.start if args.args or spec.detach else execution.session
-    job, channel = await begin(runtime, box, spec)
+    job, channel, spec = await sessions.begin(runtime, box, args.turn, args.exec)
     return await _started(runtime, box, job, channel, spec)
 
 

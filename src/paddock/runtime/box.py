@@ -99,5 +99,6 @@ class Box:
             budget=spec.budget,
             ssh_keys=spec.ssh_keys,
             logins=spec.logins,
+            definition=spec.definition,
             untold=untold.count(self.untold.peek()),
         )

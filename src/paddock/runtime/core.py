@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from paddock import agents, limits
 from paddock.errors import Unavailable, UserError
 from paddock.model import BoxInfo, BoxRequest, BoxState, Budget, EngineName, Network, WorkspaceMode, check_env
-from paddock.runtime import departures, removal, sshagents, workspaces
+from paddock.runtime import departures, furnishing, removal, sshagents, workspaces
 from paddock.runtime.background import Background
 from paddock.runtime.credentials import Credentials
-from paddock.runtime.flags import merge
-from paddock.runtime.lifetimes import Departing, Lifetimes
-from paddock.runtime.normalise import check_agent, normalise, require_same_shape
+from paddock.runtime.flags import canonical, merge
+from paddock.runtime.lifetimes import Lifetimes, Visits
+from paddock.runtime.normalise import check_agent, normalise, require_same_shape, with_agent
 from paddock.runtime.register import Register
 from paddock.runtime.sshagents import Agents
 from paddock.runtime.usages import Usages
@@ -73,7 +73,8 @@ class Runtime:
             self.workspaces,
             self.network,
             make_watch,
-            Departing(
+            Visits(
+                furnish=functools.partial(furnishing.furnish, self),
                 look=functools.partial(departures.look, self),
                 last=functools.partial(departures.last, self),
                 unasked=functools.partial(departures.note, self, commits=False),
@@ -140,6 +141,7 @@ class Runtime:
             if existing is None:
                 return await self._create(request, given or {}), True
         require_same_shape(existing.row.spec, request, self._normalised(replace(request, name="")))
+        await self._redefine(existing, request.definition)
         if request.env:
             await self.set_env(existing.name, request.env, ())
         if request.network != Network():
@@ -147,6 +149,15 @@ class Runtime:
         await self.set_budget(existing, request.budget)
         await self.lend(existing, request.secrets, given or {})
         return existing, False
+
+    async def _redefine(self, box: Box, definition: str) -> None:
+        """The user's file of an agent has changed; what the box may reach only grows by it, as by flags."""
+        async with box.lock:
+            if definition == box.row.spec.definition:
+                return
+            await self.register.change(box, replace(box.row.spec, definition=definition))
+        agent = agents.of(box.row.spec.agent, definition)
+        await self.set_network(box, lambda network: canonical(with_agent(network, agent, definition)))
 
     # -- change --------------------------------------------------------------------------------------------------------
 
@@ -253,10 +264,7 @@ class Runtime:
             await self.workspaces.look(box)
         return self.engine(box).describe(box.placement)
 
-    def agent_command(self, box: Box) -> tuple[str, ...]:
-        agent = agents.find(box.row.spec.agent)
-        return agent.interactive if os.access(f"/bin/{agent.interactive[0]}", os.X_OK) else agent.fallback
-
     def environment(self, box: Box) -> dict[str, str]:
         lent = self.credentials.environment(box) | sshagents.environment(box.row.spec)
-        return {**self.engine(box).environment(box.placement), **box.row.spec.env, **lent}
+        own = {**furnishing.agent_of(box).env, **box.row.spec.env}
+        return {**self.engine(box).environment(box.placement), **own, **lent}

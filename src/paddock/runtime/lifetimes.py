@@ -39,9 +39,10 @@ _LAST_WORDS_S = 1.0  # of a box that has spent its budget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Departing:
-    """Who is told that a box goes."""
+class Visits:
+    """Who is told that a box comes, or goes."""
 
+    furnish: Visit  # before each start
     look: Visit  # of one command, before its run is cleared away
     last: Visit  # of one command, afterwards
     unasked: Visit  # of any other, that it ended and nobody wanted that
@@ -56,7 +57,7 @@ class Lifetimes:
         workspaces: Workspaces,
         network: Networks | None,
         make_watch: MakeWatch,
-        departing: Departing,
+        visits: Visits,
         agents: Agents,
     ) -> None:
         self.watch = make_watch(self.condemn)
@@ -69,7 +70,7 @@ class Lifetimes:
         self._engine_of = engine_of
         self._workspaces = workspaces
         self._network = network
-        self._departing = departing
+        self._visits = visits
         self._agents = agents
         self._covers = Covers(engine_of, self.condemn, background.later)
 
@@ -134,6 +135,7 @@ class Lifetimes:
 
     async def make(self, box: Box, listening: Callable[[], None] | None = None) -> Handle:
         await self._workspaces.enter(box)
+        await self._visits.furnish(box)
         self._agents.open(box)
         if self._network is None:
             return await self._engine_of(box).start(box.placement, listening=listening)
@@ -180,7 +182,7 @@ class Lifetimes:
         assert box.handle is not None
         try:
             if box.row.spec.ephemeral:
-                await self._departing.look(box)
+                await self._visits.look(box)
             reason = await self.clean(box)
             if self._network is not None:
                 await self._network.left(box)
@@ -188,7 +190,7 @@ class Lifetimes:
             box.handle.close()
             box.handle, box.ending = None, ending
             if box.row.spec.ephemeral:
-                await self._departing.last(box)
+                await self._visits.last(box)
             self.endings.keep(box, ending)
             if box in self._register:
                 await self._put_away(box, ending)
@@ -211,7 +213,7 @@ class Lifetimes:
         if not box.row.spec.ephemeral:
             await self._note_end(box, BoxState.FAILED if ending.reason else BoxState.STOPPED, ending.reason)
             if ending.reason:
-                self._background.later(self._departing.unasked(box), f"look at what {box.name} left")
+                self._background.later(self._visits.unasked(box), f"look at what {box.name} left")
             return
         box.row = replace(box.row, state=BoxState.STOPPED, evidence=None)
         try:

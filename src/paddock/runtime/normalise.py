@@ -15,18 +15,20 @@ from paddock.errors import UserError
 from paddock.model import BoxRequest, BoxSpec, Mount, NetworkRule, WorkspaceMode, check_name
 from paddock.policy import Host, Pattern, presets
 from paddock.runtime.flags import canonical
+from paddock.secrets import services
 from paddock.workspace import guarded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable
 
+    from paddock.agents import Agent
     from paddock.model import Network
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
 
 def normalise(request: BoxRequest, *, private: tuple[str, ...], home: str, taken: Collection[str]) -> BoxSpec:
-    agents.find(request.agent)
+    agent = agents.of(request.agent, request.definition)
     workspace = guard.check_source(request.workspace, home=home, state_dirs=private, what="workspace")
     if not os.path.isdir(workspace):
         raise UserError(f"the workspace {workspace} is not a directory", hint="give a directory", code="bad-workspace")
@@ -37,6 +39,7 @@ def normalise(request: BoxRequest, *, private: tuple[str, ...], home: str, taken
     return BoxSpec(
         name=_name(request, workspace, taken),
         agent=request.agent,
+        definition=request.definition,
         engine=request.engine,
         workspace=workspace,
         mounts=mounts,
@@ -46,7 +49,9 @@ def normalise(request: BoxRequest, *, private: tuple[str, ...], home: str, taken
         ephemeral=request.ephemeral,
         caller_path=request.caller_path,
         caller_home=home,
-        network=canonical(replace(_with_logins(request), project="")),  # the daemon reads the project's file itself
+        network=canonical(
+            replace(_with_logins(request, _of_agent(request, agent)), project="")
+        ),  # the daemon reads the project's file itself
         mode=request.mode,
         branch=request.branch,
         masks=_each(guarded.check_mask, workspace, request.masks),
@@ -69,12 +74,48 @@ def require_same_shape(spec: BoxSpec, request: BoxRequest, wanted: BoxSpec) -> N
         raise _different(spec, "ports")
 
 
-def _with_logins(request: BoxRequest) -> Network:
+def _network(request: BoxRequest, agent: Agent) -> Network:
+    network = _with_logins(request, _of_agent(request, agent))
+    return canonical(replace(network, project=""))  # the daemon reads the project's file itself
+
+
+def _of_agent(request: BoxRequest, agent: Agent) -> Network:
+    """An agent reaches what its definition names, and if it says so where its keys go; the user's word counts more."""
+    if agent.plain:
+        return request.network
+    network = with_agent(request.network, agent, request.definition)
+    if not agent.hosts.of_secrets:
+        return network
+    lent = (services.find(use.name) for use in request.secrets if use.name in agent.keys.any)
+    return _with_rules(
+        network, [NetworkRule(action="allow", pattern=f"{host}:443") for one in lent if one for host in one.hosts]
+    )
+
+
+def with_agent(network: Network, agent: Agent, definition: str) -> Network:
+    """As the preset of its name; of an agent that does not come with Paddock as rules of the box."""
+    if not definition:
+        return replace(network, presets=tuple(dict.fromkeys((*network.presets, agent.name))))
+    rules = presets.of_agent(agent).rules
+    return _with_rules(network, [NetworkRule(action=rule.action.value, pattern=rule.pattern) for rule in rules])
+
+
+def _with_rules(network: Network, rules: Iterable[NetworkRule]) -> Network:
+    said = {Pattern(rule.pattern).text for rule in network.rules}
+    fresh = (rule for rule in rules if Pattern(rule.pattern).text not in said)
+    return replace(network, rules=tuple(dict.fromkeys((*network.rules, *fresh))))
+
+
+def _with_logins(request: BoxRequest, network: Network) -> Network:
     """A box in which an agent logs in reaches where it does that; what was said of such a host counts."""
-    said = {Pattern(rule.pattern).text for rule in request.network.rules}
-    hosts = (host for agent in request.logins for host in presets.login(agent) if host not in said)
-    opened = tuple(NetworkRule(action="allow", pattern=host) for host in hosts)
-    return replace(request.network, rules=(*request.network.rules, *opened))
+    hosts = (host for agent in request.logins for host in _login(request, agent))
+    return _with_rules(network, [NetworkRule(action="allow", pattern=host) for host in hosts])
+
+
+def _login(request: BoxRequest, agent: str) -> tuple[str, ...]:
+    if request.definition and agent == request.agent:
+        return presets.of_agent(agents.of(agent, request.definition)).login
+    return presets.login(agent)
 
 
 def check_agent(path: str) -> str:
@@ -129,7 +170,7 @@ def _workdir(workdir: str, workspace: str) -> str:
 def _name(request: BoxRequest, workspace: str, taken: Collection[str]) -> str:
     if request.name:
         name = check_name(request.name)
-        if name in agents.RESERVED:
+        if name in agents.built_in() or name == request.agent:
             raise UserError(f"{name!r} is the name of an agent", hint="choose another name", code="bad-name")
         if name in taken:
             raise UserError(

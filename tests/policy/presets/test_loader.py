@@ -19,7 +19,7 @@ ECOSYSTEMS = {"python", "node", "go", "rust", "java", "ruby", "php", "debian"}
 
 
 def test_there_is_one_for_every_agent_and_ecosystem() -> None:
-    assert set(presets.names()) >= WANTED | ECOSYSTEMS | (agents.RESERVED - {"shell"})
+    assert set(presets.names()) >= WANTED | ECOSYSTEMS | (set(agents.built_in()) - {"shell"})
 
 
 @pytest.mark.parametrize("name", presets.names())

@@ -25,6 +25,7 @@ from paddock.model import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from paddock.agents import Turn
     from paddock.client._async.command import AsyncCommand
     from paddock.client._async.core import AsyncPaddock
     from paddock.client.reviewing import Accept, Applied, Confirm, Reviewing, Touched
@@ -79,9 +80,9 @@ class AsyncBox:
         """Start a command and stream it."""
         return await self._paddock.command("exec", box=self.name, exec=spec, asked=False)
 
-    async def session(self, spec: ExecSpec, args: Sequence[str] = ()) -> AsyncCommand:
+    async def session(self, spec: ExecSpec, turn: Turn) -> AsyncCommand:
         """The agent's own command, or its waiting terminal session."""
-        return await self._paddock.command("session", box=self.name, exec=spec, args=tuple(args), asked=False)
+        return await self._paddock.command("session", box=self.name, exec=spec, turn=turn, asked=False)
 
     async def detach(self, argv: Sequence[str], *, cwd: str = "", env: dict[str, str] | None = None) -> str:
         """Start a command that outlives us; returns the job's id, whose output is journalled."""
@@ -91,10 +92,9 @@ class AsyncBox:
         answer, _ = await self._paddock.started("exec", box=self.name, exec=spec, asked=False)
         return str(expect_object(answer).get("job"))
 
-    async def detach_session(self, spec: ExecSpec, args: Sequence[str] = ()) -> str:
+    async def detach_session(self, spec: ExecSpec, turn: Turn) -> str:
         """The agent's own command, left running."""
-        wire = {"box": self.name, "exec": spec, "args": tuple(args), "asked": False}
-        answer, _ = await self._paddock.started("session", **wire)
+        answer, _ = await self._paddock.started("session", box=self.name, exec=spec, turn=turn, asked=False)
         return str(expect_object(answer).get("job"))
 
     async def connect(self, job: str) -> AsyncCommand:

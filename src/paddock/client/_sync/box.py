@@ -25,6 +25,7 @@ from paddock.model import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from paddock.agents import Turn
     from paddock.client._sync.command import Command
     from paddock.client._sync.core import Paddock
     from paddock.client.reviewing import Accept, Applied, Confirm, Reviewing, Touched
@@ -79,9 +80,9 @@ class Box:
         """Start a command and stream it."""
         return self._paddock.command("exec", box=self.name, exec=spec, asked=False)
 
-    def session(self, spec: ExecSpec, args: Sequence[str] = ()) -> Command:
+    def session(self, spec: ExecSpec, turn: Turn) -> Command:
         """The agent's own command, or its waiting terminal session."""
-        return self._paddock.command("session", box=self.name, exec=spec, args=tuple(args), asked=False)
+        return self._paddock.command("session", box=self.name, exec=spec, turn=turn, asked=False)
 
     def detach(self, argv: Sequence[str], *, cwd: str = "", env: dict[str, str] | None = None) -> str:
         """Start a command that outlives us; returns the job's id, whose output is journalled."""
@@ -91,10 +92,9 @@ class Box:
         answer, _ = self._paddock.started("exec", box=self.name, exec=spec, asked=False)
         return str(expect_object(answer).get("job"))
 
-    def detach_session(self, spec: ExecSpec, args: Sequence[str] = ()) -> str:
+    def detach_session(self, spec: ExecSpec, turn: Turn) -> str:
         """The agent's own command, left running."""
-        wire = {"box": self.name, "exec": spec, "args": tuple(args), "asked": False}
-        answer, _ = self._paddock.started("session", **wire)
+        answer, _ = self._paddock.started("session", box=self.name, exec=spec, turn=turn, asked=False)
         return str(expect_object(answer).get("job"))
 
     def connect(self, job: str) -> Command:

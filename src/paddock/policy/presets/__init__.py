@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from paddock.policy.presets.loader import Preset, find, login, logins, names
+from paddock.policy.presets.loader import Preset, find, login, logins, names, of_agent
 
-__all__ = ["Preset", "find", "login", "logins", "names"]
+__all__ = ["Preset", "find", "login", "logins", "names", "of_agent"]

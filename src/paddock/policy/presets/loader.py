@@ -1,6 +1,7 @@
 """Reads presets. Keys: `description`; `domains`, each allowed with all below it at `ports` (443 unless said); `allow`
 and `deny` with patterns; `include` for the presets a preset consists of; `login` for where an agent logs in, which is
-opened for boxes that are to have its token (--allow-login) and by no preset.
+opened for boxes that are to have its token (--allow-login) and by no preset. An agent's hosts are in its definition,
+and make a preset of its name: where it reports what its user does is refused there.
 
 Registries of packages stand there as domains, never as single hosts: they move between hosts of their domain. A preset
 is part of the program, so it is checked as strictly as a user's file, and by a test for all of them.
@@ -11,11 +12,16 @@ from __future__ import annotations
 import functools
 import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from paddock import agents
 from paddock.errors import UserError
 from paddock.policy.pattern import Pattern
 from paddock.policy.rules import Action, Rule, Source, SourceKind
 from paddock.text import neutralise
+
+if TYPE_CHECKING:
+    from paddock.agents import Agent
 
 _KEYS = {"description", "domains", "ports", "include", "allow", "deny", "login"}
 _HTTPS = 443
@@ -35,7 +41,8 @@ class Preset:
 
 @functools.cache
 def names() -> tuple[str, ...]:
-    return tuple(sorted(name.removesuffix(".toml") for name in os.listdir(_DIRECTORY) if name.endswith(".toml")))
+    files = (name.removesuffix(".toml") for name in os.listdir(_DIRECTORY) if name.endswith(".toml"))
+    return tuple(sorted({*files, *agents.built_in()} - {agents.DEFAULT}))
 
 
 def find(name: str) -> Preset:
@@ -48,10 +55,31 @@ def find(name: str) -> Preset:
 
 @functools.cache
 def _load(name: str) -> Preset:
+    if name in agents.built_in():
+        return of_agent(agents.of(name, ""))
     import tomllib
 
     with open(os.path.join(_DIRECTORY, f"{name}.toml"), "rb") as file:
-        data = tomllib.load(file)
+        return _parsed(name, tomllib.load(file))
+
+
+def of_agent(agent: Agent) -> Preset:
+    """What an agent may reach: nothing that its definition does not name."""
+    hosts = agent.hosts
+    return _parsed(
+        agent.name,
+        {
+            "description": f"{agent.title}: its models and its settings",
+            "domains": hosts.domains,
+            "ports": hosts.ports,
+            "allow": hosts.allow,
+            "deny": hosts.telemetry,
+            "login": hosts.login,
+        },
+    )
+
+
+def _parsed(name: str, data: dict[str, Any]) -> Preset:
     if unknown := set(data) - _KEYS:
         raise UserError(f"unknown key {min(unknown)!r} in preset {name!r}", code="unknown-key")
     source = Source(SourceKind.PRESET, name)

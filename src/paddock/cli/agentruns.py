@@ -1,0 +1,93 @@
+"""run AGENT|BOX: an agent in the box of a directory, with full permissions unless it is to ask."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from paddock import agents
+from paddock.agents import Found
+from paddock.cli import following, opening, turns
+from paddock.cli import options as words
+from paddock.cli.attach import Detached
+from paddock.cli.main import warn
+from paddock.errors import UserError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from paddock.agents import Turn
+    from paddock.client import Box, Paddock
+    from paddock.model import BoxInfo, ExecSpec
+
+
+def run(paddock: Paddock, options: argparse.Namespace) -> int:
+    following.refuse_rm(words.mode(options), options)
+    found, info = _named(paddock, options)
+    turn = turns.turn(found.agent, options)
+    box = _box(paddock, found, info, options)
+    following.refuse_rm(box.info.mode, options)
+    spec = _exec_spec(options, turn, box)
+    if options.detach:
+        print(f"{box.name}/{box.detach_session(spec, turn)}")
+        following.say_earlier(box, options)
+        return 0
+    command = box.session(spec, turn)
+    following.announce(command.box, options)
+    try:
+        return following.finish(paddock, command, options, detachable=True)
+    except Detached:
+        print(f"\ndetached; `paddock run {box.name}` returns", file=sys.stderr)
+        options.rm = False
+        return 0
+    finally:
+        if options.rm:
+            _remove(box)
+
+
+def _exec_spec(options: argparse.Namespace, turn: Turn, box: Box) -> ExecSpec:
+    """Without a terminal an agent that was given its prompt reads nothing: some would wait for an end of input."""
+    spec = following.exec_spec(options, ["agent"], box=box)
+    if turn.headless and turn.prompt:
+        return replace(spec, tty=None, stdin=False)
+    return replace(spec, keep=spec.tty is not None)
+
+
+def _named(paddock: Paddock, options: argparse.Namespace) -> tuple[Found, BoxInfo | None]:
+    """The first word is an agent, or the name of a box that exists."""
+    if options.agent_file:
+        options.extra = [word for word in (options.workspace, *options.extra) if word]
+        options.workspace, options.what = options.what, ""
+        return agents.read(words.place(options.agent_file)), None
+    config = paddock.paths.config
+    info = next((info for info in paddock.ls() if info.name == options.what), None)
+    if info:
+        return Found(agent=agents.of(info.agent, info.definition), definition=info.definition), info
+    if options.what not in agents.names(config):
+        raise agents.unknown(options.what, agents.names(config), also=" and no box")
+    return agents.find(options.what, config), None
+
+
+def _box(paddock: Paddock, found: Found, info: BoxInfo | None, options: argparse.Namespace) -> Box:
+    if info:
+        return opening.known(paddock, info, found.agent, options)
+    before = {info.id: info for info in paddock.ls()}
+    request, lent = opening.request(paddock, options, found, ephemeral=False)
+    box, is_new = paddock.open(request, lent.given)
+    if is_new:
+        opening.warn_about_limits(box.refresh().limits)
+    else:
+        opening.lend_again(paddock, before.get(box.info.id, box.info), lent, options)
+    return box
+
+
+def _remove(box: Box) -> None:
+    """The command's own outcome stands; a box whose commits cannot come home is not removed for it."""
+    from paddock.cli import leaving
+
+    try:
+        leaving.say(box.stop(0.0), box.info.workspace)
+        leaving.say_removed(box.remove(), box.info.workspace)
+    except UserError as error:
+        warn(f"the box stays: {error.message}; {error.hint}")

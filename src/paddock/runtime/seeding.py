@@ -1,0 +1,120 @@
+"""Files that an agent finds in its home: so that it asks nothing which its user has answered by running it in a box.
+
+The home is the box's to write, so it is touched only while nothing of the box runs, no link in it is followed, and what
+cannot be read stays as it is. JSON gets the keys that are missing; what the agent or its user said otherwise stands.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import logging
+import os
+import re
+from typing import TYPE_CHECKING
+
+from paddock import fs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from paddock.agents.definition import Seed
+
+log = logging.getLogger(__name__)
+_FILE_BYTES = 4 << 20
+_TAIL = re.compile(r"\{tail20:([A-Za-z_][A-Za-z0-9_]*)\}")
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
+
+
+def seed(home: str, seeds: Iterable[Seed], workspace: str, environment: Mapping[str, str]) -> None:
+    """Into the home of a box that does not run."""
+    for one in seeds:
+        try:
+            _seed(home, one, workspace, environment)
+        except (OSError, ValueError, RecursionError) as error:
+            log.warning("%s in %s is left as it is: %s", one.path, home, error)
+
+
+def merge(home: str, path: str, wanted: object) -> None:
+    """Add what is missing to a JSON file of a home; OSError or ValueError when that cannot be, and nothing changed."""
+    directory, _, name = path.rpartition("/")
+    fd = _open_directory(home, directory)
+    try:
+        before = _read(fd, name)
+        value = json.loads(before) if before.strip() else {}
+        merged = merged_with(value, wanted)
+        if merged != value or not before:
+            _write(fd, name, json.dumps(merged, indent=2).encode())
+    finally:
+        os.close(fd)
+
+
+def merged_with(value: object, wanted: object) -> object:
+    """`value`, and what of `wanted` it does not say; of lists what is not in them."""
+    if isinstance(value, dict) and isinstance(wanted, dict):
+        added = {key: merged_with(value[key], item) if key in value else item for key, item in wanted.items()}
+        return {**value, **added}
+    if isinstance(value, list) and isinstance(wanted, list):
+        return [*value, *(item for item in wanted if item not in value)]
+    return value
+
+
+def _seed(home: str, one: Seed, workspace: str, environment: Mapping[str, str]) -> None:
+    if one.json:
+        merge(home, one.path, json.loads(_filled(one.json, workspace, environment)))
+        return
+    directory, _, name = one.path.rpartition("/")
+    fd = _open_directory(home, directory)
+    try:
+        with contextlib.suppress(FileExistsError):
+            _create(fd, name, one.text.encode())
+    finally:
+        os.close(fd)
+
+
+def _filled(text: str, workspace: str, environment: Mapping[str, str]) -> str:
+    """Values stand in strings of JSON."""
+    filled = _TAIL.sub(lambda found: json.dumps(environment.get(found[1], "")[-20:])[1:-1], text)
+    return filled.replace("{workspace}", json.dumps(workspace)[1:-1])
+
+
+def _open_directory(home: str, path: str) -> int:
+    """Made where it is missing, step by step: a link or a file in its place is an error."""
+    at = os.open(home, _DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    for name in filter(None, path.split("/")):
+        try:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, 0o700, dir_fd=at)
+            below = fs.open_beneath(at, name, _DIRECTORY)
+        finally:
+            os.close(at)
+        at = below
+    return at
+
+
+def _read(directory: int, name: str) -> bytes:
+    try:
+        fd = fs.open_beneath(directory, name, os.O_RDONLY)
+    except FileNotFoundError:
+        return b""
+    with open(fd, "rb") as file:
+        data = file.read(_FILE_BYTES + 1)
+    if len(data) > _FILE_BYTES:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), name)
+    return data
+
+
+def _create(directory: int, name: str, data: bytes) -> None:
+    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=directory)
+    with open(fd, "wb") as file:
+        file.write(data)
+
+
+def _write(directory: int, name: str, data: bytes) -> None:
+    """Whole or not at all; in the place of whatever has the name, which is never opened for writing."""
+    fresh = f".{name}.paddock"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(fresh, dir_fd=directory)
+    _create(directory, fresh, data)
+    os.replace(fresh, name, src_dir_fd=directory, dst_dir_fd=directory)
