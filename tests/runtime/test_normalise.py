@@ -70,7 +70,7 @@ def test_a_link_to_a_workspace_is_the_workspace(ground: Path) -> None:
         ({"workspace": "/proc/self"}, "unsafe-source"),
         ({"workspace": "missing"}, "bad-source"),
         ({"workspace": "data/file"}, "bad-workspace"),
-        ({"agent": "claude"}, "unknown-agent"),
+        ({"agent": "clod"}, "unknown-agent"),
         ({"agent": "../shell"}, "unknown-agent"),
         ({"agent": ""}, "unknown-agent"),
         ({"name": "shell"}, "bad-name"),

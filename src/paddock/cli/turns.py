@@ -86,6 +86,6 @@ def _file(path: str) -> str:
 
 def _text(data: bytes, source: str) -> str:
     try:
-        return data.decode("utf-8")
+        return data.decode("utf-8").rstrip("\n")
     except UnicodeDecodeError:
         raise UserError(f"the prompt from {source} is not UTF-8 text", hint="give text", code="bad-prompt") from None

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 async def begin(runtime: Runtime, box: Box, turn: Turn, spec: ExecSpec) -> tuple[str, socket.socket, ExecSpec]:
     """Start the agent, or return to the terminal where it waits; its job, its channel and the command."""
     agent = agent_of(box)
-    spec = replace(spec, argv=(_program(agent), *agents.compose(agent, turn)))
+    spec = replace(spec, argv=(program(agent), *agents.compose(agent, turn)))
     again = spec.tty is not None and not spec.detach and turn == Turn()
     job, channel = await (execution.session if again else execution.start)(runtime, box, spec)
     return job, channel, spec
 
 
-def _program(agent: Agent) -> str:
+def program(agent: Agent) -> str:
     """Boxes have the host's programs; one that only the box has is found there."""
     if agent.fallback and not os.access(f"/bin/{agent.program}", os.X_OK):
         return agent.fallback
