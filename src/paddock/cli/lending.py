@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from paddock import text
-from paddock.client.lending import keys, lend, no_key, own_values
-from paddock.model import Lent
+from paddock.client import lending
+from paddock.client.lending import lend, own_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from paddock.agents import Agent
     from paddock.client import Paddock
-    from paddock.model import BoxInfo, SecretUse
+    from paddock.model import BoxInfo, Lent, SecretUse
 
 
 def of(paddock: Paddock, options: argparse.Namespace) -> Lent:
@@ -26,15 +26,10 @@ def of(paddock: Paddock, options: argparse.Namespace) -> Lent:
 
 
 def with_key(paddock: Paddock, options: argparse.Namespace, agent: Agent, lent: Lent, has: Sequence[SecretUse]) -> Lent:
-    """What was lent, and a key of the agent if none is among that or what its box `has`."""
-    names = {use.name for use in (*has, *lent.uses)}
-    if names.intersection(agent.keys.any):
-        return lent
-    found = keys(agent.keys, paddock.paths)
-    if not found.uses and not agent.keys.optional:
-        raise no_key(agent)
-    _say(found.said, options)
-    return Lent(uses=(*lent.uses, *found.uses), given={**lent.given, **found.given})
+    """What was lent, and a key of the agent's; told as if it had been asked for."""
+    lent = lending.with_key(agent, lent, paddock.paths, has)
+    _say(lent.said, options)
+    return lent
 
 
 def again(paddock: Paddock, box: BoxInfo, lent: Lent, options: argparse.Namespace) -> None:

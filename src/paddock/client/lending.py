@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 from paddock.errors import UserError
 from paddock.model import Lent, SecretUse
@@ -46,6 +47,20 @@ def keys(wanted: Keys, paths: Paths) -> Lent:
     shells = [name for name in wanted.any if name not in stored and _exported(name)]
     found = [*stored, *shells]
     return lend(found if wanted.lend == "all" else found[:1], paths)
+
+
+def with_key(agent: Agent, lent: Lent, paths: Paths, has: Iterable[SecretUse] = ()) -> Lent:
+    """What was lent, and a key of the agent's if none is among that or what its box `has`; UserError if there is none.
+
+    `said` is of the key alone.
+    """
+    names = {use.name for use in (*has, *lent.uses)}
+    if not agent.keys.any or names.intersection(agent.keys.any):
+        return replace(lent, said=())
+    found = keys(agent.keys, paths)
+    if not found.uses and not agent.keys.optional:
+        raise no_key(agent)
+    return Lent(uses=(*lent.uses, *found.uses), given={**lent.given, **found.given}, said=found.said)
 
 
 def no_key(agent: Agent) -> UserError:

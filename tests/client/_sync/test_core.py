@@ -9,8 +9,9 @@ import pytest
 
 from paddock.client import Paddock
 from paddock.errors import UserError
-from paddock.model import BoxState, Limits, Mount
+from paddock.model import BoxState, Limits, Mount, View, WorkspaceMode
 from paddock.reports import RemovalInfo
+from tests.support import scripted
 from tests.support.installation import until
 
 if TYPE_CHECKING:
@@ -97,3 +98,23 @@ def test_the_first_use_of_an_sdk_with_a_home_starts_that_homes_daemon(
         assert isinstance(status, dict)
         assert status["state"] == f"{tmp_path}/state"
         paddock.call("shutdown")
+
+
+def test_an_agent_is_given_a_prompt_in_the_box_of_its_directory(installation: Installation, paddock: Paddock) -> None:
+    file = scripted.install(installation.workspace, 'echo "$*"')
+    own = installation.home / "config" / "agents"
+    own.mkdir(parents=True)
+    file.rename(own / "mine.toml")
+    try:
+        box = paddock.agent("mine", str(installation.workspace), view=View(mode=WorkspaceMode.REVIEW))
+        assert box.info.mode is WorkspaceMode.REVIEW
+        assert box.prompt("do it").stdout == b"exec --all -- do it\n"
+        again = paddock.agent("mine", str(installation.workspace))
+        assert again.info.id == box.info.id
+        said = again.prompt("more", model="big", resume="last", ask=True, args=("-x",)).stdout
+        assert said == b"exec --careful --model big --again -x -- more\n"
+        with pytest.raises(UserError, match="there is no prompt"):
+            box.prompt(" ")
+    finally:
+        (own / "mine.toml").unlink()
+        own.rmdir()

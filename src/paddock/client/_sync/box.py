@@ -84,6 +84,29 @@ class Box:
         """The agent's own command, or its waiting terminal session."""
         return self._paddock.command("session", box=self.name, exec=spec, turn=turn, asked=False)
 
+    def prompt(
+        self,
+        text: str,
+        *,
+        model: str = "",
+        resume: str = "",
+        ask: bool = False,
+        json: bool = False,
+        args: Sequence[str] = (),
+        timeout_s: float | None = None,
+    ) -> ExecResult:
+        """Have the box's agent do something, without a terminal; `resume` is "last" or the id of a conversation.
+
+        `args` are flags of the agent's own, `json` asks for its machine output.
+        """
+        from paddock.agents import Turn
+
+        turn = Turn(
+            words=tuple(args), prompt=text, headless=True, ask=ask, model=model, json=json, resume=resume
+        )
+        command = self.session(ExecSpec(argv=("agent",), timeout_s=timeout_s), turn)
+        return command.finish()
+
     def detach(self, argv: Sequence[str], *, cwd: str = "", env: dict[str, str] | None = None) -> str:
         """Start a command that outlives us; returns the job's id, whose output is journalled."""
         return self.detach_spec(ExecSpec(argv=tuple(argv), cwd=cwd, env=env or {}, detach=True))

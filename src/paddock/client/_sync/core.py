@@ -136,9 +136,39 @@ class Paddock:
             secrets=lent.uses,
             budget=budget,
         )
-        if view:
-            request = replace(request, mode=view.mode, branch=view.branch, masks=view.masks, writable=view.writable)
-        return self.box(self.call("create", request=request, given=lent.given))
+        return self.box(self.call("create", request=_seen(request, view), given=lent.given))
+
+    def agent(
+        self,
+        name: str,
+        workspace: str = ".",
+        *,
+        env: dict[str, str] | None = None,
+        mounts: Sequence[Mount] = (),
+        limits: Limits | None = None,
+        network: Network | None = None,
+        view: View | None = None,
+        secrets: Sequence[str] = (),
+        budget: Budget | None = None,
+    ) -> Box:
+        """The box of an agent and a directory, made when there is none; a key of the agent's is lent by itself."""
+        from paddock import agents
+        from paddock.client.lending import with_key
+
+        found = agents.find(name, self.paths.config)
+        lent = with_key(found.agent, self.lent(secrets), self.paths)
+        request = box_request(
+            workspace=workspace,
+            agent=name,
+            env=env,
+            mounts=mounts,
+            limits=limits,
+            network=network,
+            secrets=lent.uses,
+            budget=budget,
+        )
+        box, _ = self.open(_seen(replace(request, definition=found.definition), view), lent.given)
+        return box
 
     def lent(self, words: Sequence[str]) -> Lent:
         """Secrets by their words, with the values that this process's environment has of them."""
@@ -223,3 +253,9 @@ class Paddock:
     def box(self, row: object) -> Box:
         info = codec.from_wire(BoxInfo, row)
         return Box(self, info.name, info)
+
+
+def _seen(request: BoxRequest, view: View | None) -> BoxRequest:
+    if view is None:
+        return request
+    return replace(request, mode=view.mode, branch=view.branch, masks=view.masks, writable=view.writable)
