@@ -149,3 +149,11 @@ def test_a_heavy_module_is_found_behind_the_standard_library(tmp_path: Path) -> 
     assert loaded_heavy(tmp_path, "paddock.light") == []
     assert heavy_imports(tmp_path, "paddock.heavy") == []
     assert "dataclasses" in loaded_heavy(tmp_path, "paddock.heavy")
+
+
+def test_a_plain_run_does_not_load_policies_secrets_or_agents() -> None:
+    """Imports are most of a short command's time."""
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import paddock.cli.running; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-I", "-c", code, SRC], capture_output=True, text=True, check=True)
+    heavy = {"paddock.policy", "paddock.secrets", "paddock.agents", "paddock.workspace", "asyncio", "tomllib"}
+    assert heavy.intersection(done.stdout.split()) == set()

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from paddock.errors import UserError
 from paddock.model import Network, NetworkRule, Publish
-from paddock.policy.requests import Request
 
 if TYPE_CHECKING:
     import argparse
@@ -51,6 +50,8 @@ def methods(words: list[str]) -> tuple[str, ...]:
 
 
 def _request(word: str, action: Literal["allow", "deny"]) -> NetworkRule:
+    from paddock.policy.requests import Request  # with all of policy 20 ms, which few runs need
+
     request = Request(word)
     return NetworkRule(
         action=action, pattern=request.pattern.text, methods=request.methods or ("*",), path=request.path
