@@ -123,3 +123,26 @@ def test_a_changed_definition_changes_the_box(installation: Installation) -> Non
 def test_words_for_agents_are_refused_for_a_shell(installation: Installation, flag: str) -> None:
     done = installation.cli("run", flag, "shell", ".", "--", "-c", "true")
     assert (done.returncode, b"is for agents, and shell is none" in done.stderr) == (2, True)
+
+
+def test_a_definition_that_a_box_could_change_is_refused(installation: Installation) -> None:
+    file = scripted.install(installation.workspace, "echo ran")
+    assert installation.cli("run", "--agent-file", str(file), "--", "p").stdout == b"ran\n", "beside it, it is taken"
+    inside = file.rename(installation.workspace / "mine.toml")
+    (installation.workspace / "link").symlink_to(inside)
+    outside = file.with_name("linked.toml")
+    outside.symlink_to(inside)
+    for path in (inside, installation.workspace / "link", outside):
+        done = installation.cli("run", "--agent-file", str(path), "--", "p")
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert b"where a box could change it" in done.stderr
+    outside.unlink()
+    other = file.with_name("other")
+    other.mkdir()
+    elsewhere = installation.cli("run", "--agent-file", str(inside), str(other), "--", "p")
+    assert b"where a box could change it" in elsewhere.stderr, "the box of the other directory still is there"
+    assert installation.cli("rm", "-f", "mine-workspace").returncode == 0
+    gone = installation.cli("run", "--agent-file", str(inside), str(other), "--", "p")
+    assert b"could change it" not in gone.stderr
+    assert installation.cli("rm", "-f", "mine-other").returncode == 0
+    other.rmdir()

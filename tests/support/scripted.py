@@ -44,10 +44,10 @@ json = '{{"trusted": {{"{{workspace}}": true}}}}'
 
 
 def install(directory: Path, script: str, more: str = "") -> Path:
-    """The file of its definition; the script lies in the workspace, which a box has at its own path."""
+    """The file of its definition, beside the workspace; the script lies in it, which a box has at its own path."""
     program = directory / "mine.sh"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
-    file = directory / "mine.toml"
+    file = directory.with_name("mine.toml")
     file.write_text(DEFINITION.format(program=program) + more)
     return file

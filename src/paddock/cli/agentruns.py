@@ -12,10 +12,12 @@ from paddock.cli import following, opening, turns
 from paddock.cli import options as words
 from paddock.cli.attach import Detached
 from paddock.cli.main import warn
+from paddock.client.defining import checked
 from paddock.errors import UserError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from paddock.agents import Turn
     from paddock.client import Box, Paddock
@@ -56,17 +58,23 @@ def _exec_spec(options: argparse.Namespace, turn: Turn, box: Box) -> ExecSpec:
 
 def _named(paddock: Paddock, options: argparse.Namespace) -> tuple[Found, BoxInfo | None]:
     """The first word is an agent, or the name of a box that exists."""
+    infos = paddock.ls()
     if options.agent_file:
         options.extra = [word for word in (options.workspace, *options.extra) if word]
         options.workspace, options.what = options.what, ""
-        return agents.read(words.place(options.agent_file)), None
+        return _checked(agents.read(words.place(options.agent_file)), infos, options), None
     config = paddock.paths.config
-    info = next((info for info in paddock.ls() if info.name == options.what), None)
+    info = next((info for info in infos if info.name == options.what), None)
     if info:
         return Found(agent=agents.of(info.agent, info.definition), definition=info.definition), info
     if options.what not in agents.names(config):
         raise agents.unknown(options.what, agents.names(config), also=" and no box")
-    return agents.find(options.what, config), None
+    return _checked(agents.find(options.what, config), infos, options), None
+
+
+def _checked(found: Found, infos: Sequence[BoxInfo], options: argparse.Namespace) -> Found:
+    shown = (options.workspace or ".", *(word.removesuffix(":ro") for word in options.extra))
+    return checked(found, infos, [words.place(word) for word in shown])
 
 
 def _box(paddock: Paddock, found: Found, info: BoxInfo | None, options: argparse.Namespace) -> Box:

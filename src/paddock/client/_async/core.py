@@ -153,9 +153,11 @@ class AsyncPaddock:
     ) -> AsyncBox:
         """The box of an agent and a directory, made when there is none; a key of the agent's is lent by itself."""
         from paddock import agents
+        from paddock.client.defining import checked
         from paddock.client.lending import with_key
 
-        found = agents.find(name, self.paths.config)
+        shown = [workspace, *(mount.source for mount in mounts)]
+        found = checked(agents.find(name, self.paths.config), await self.ls(), shown)
         lent = with_key(found.agent, self.lent(secrets), self.paths)
         request = box_request(
             workspace=workspace,

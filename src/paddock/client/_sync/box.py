@@ -101,9 +101,7 @@ class Box:
         """
         from paddock.agents import Turn
 
-        turn = Turn(
-            words=tuple(args), prompt=text, headless=True, ask=ask, model=model, json=json, resume=resume
-        )
+        turn = Turn(words=tuple(args), prompt=text, headless=True, ask=ask, model=model, json=json, resume=resume)
         command = self.session(ExecSpec(argv=("agent",), timeout_s=timeout_s), turn)
         return command.finish()
 
