@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.gateway.heads import parse_request, parse_response, write_request
+from paddock.gateway.heads import parse_request, parse_response
+from paddock.gateway.headwriting import write_request
 from paddock.gateway.injection import Swapped, body_words, masks, redact, redact_trailers, swap
 from paddock.gateway.inspection import Inspection
 from paddock.gateway.refusal import Refusal

@@ -15,7 +15,7 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from paddock.gateway.heads import write_response
+from paddock.gateway.headwriting import write_response
 from paddock.gateway.http1 import (
     BadRequest,
     BadResponse,

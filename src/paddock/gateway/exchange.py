@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from paddock.gateway.heads import write_request
+from paddock.gateway.headwriting import write_request
 from paddock.gateway.http1 import chunk, last_chunk
 from paddock.gateway.replacing import Replacing
 

@@ -1,4 +1,4 @@
-"""HTTP/1.1 message heads: the strict grammar of this project, and the model they are written from again.
+"""HTTP/1.1 message heads: the strict grammar of this project, and the model that headwriting.py writes them from.
 
 A head is refused whenever two programs could read it differently (RFC 9112 §11.2): what is forwarded is then what was
 judged. Kept fast by asking whole heads at once (translate, count, split) instead of walking their bytes.
@@ -33,10 +33,10 @@ _FRAMING: Final = frozenset({"content-length", "transfer-encoding"})
 _SINGLE: Final = _FRAMING | {"host", "content-type", "authorization", "expect", "upgrade", "range"}
 # Connection may not declare these to be for the next hop only, and so have them removed (RFC 9110 §7.6.1).
 _KEPT: Final = _SINGLE - {"upgrade"} | {"cookie", "set-cookie", "content-encoding", "content-range", "location"}
-_HOP_BY_HOP: Final = frozenset(
+HOP_BY_HOP: Final = frozenset(
     {"connection", "keep-alive", "te", "upgrade", "http2-settings", "transfer-encoding", "forwarded"}
 )
-_NOT_FORWARDED: Final = ("proxy-", "x-forwarded-")
+NOT_FORWARDED: Final = ("proxy-", "x-forwarded-")
 
 
 class BadRequest(PaddockError):
@@ -113,7 +113,7 @@ def parse_request(raw: bytes) -> Head:
     method, target, minor = line.groups()
     form, host, port, path = _destination(method, target, minor, fields.get("host"))
     length = _body_length(fields, minor)
-    options = _connection(fields)
+    options = connection_options(fields)
     if method == "CONNECT" and length != 0:
         raise BadRequest(400, "CONNECT with a body")
     expects = _expectation(fields, minor)
@@ -195,7 +195,7 @@ def _lowered(name: str) -> str:
     if not _TOKEN.fullmatch(name):
         raise BadRequest(400, "a malformed header name")
     key = name.lower()
-    if "_" in key and key.replace("_", "-") in _SINGLE | _HOP_BY_HOP:  # CGI reads them as the same
+    if "_" in key and key.replace("_", "-") in _SINGLE | HOP_BY_HOP:  # CGI reads them as the same
         raise BadRequest(400, "a malformed header name")
     return key
 
@@ -274,7 +274,7 @@ def _body_length(fields: dict[str, str], minor: str) -> int | None:
     return int(length)
 
 
-def _connection(fields: dict[str, str]) -> frozenset[str]:
+def connection_options(fields: dict[str, str]) -> frozenset[str]:
     text = fields.get("connection")
     return _options(text) if text is not None else frozenset()
 
@@ -301,7 +301,7 @@ def _expectation(fields: dict[str, str], minor: str) -> bool:
 def parse_trailers(raw: bytes) -> Headers:
     """What follows the last chunk, with its empty line. Raises BadRequest."""
     headers, fields = _parse_fields(b"\r\n" + raw, ["", *raw.decode("latin-1").split("\r\n")], _SINGLE)
-    if any(name in _SINGLE or name in _HOP_BY_HOP or name.startswith(_NOT_FORWARDED) for name in fields):
+    if any(name in _SINGLE or name in HOP_BY_HOP or name.startswith(NOT_FORWARDED) for name in fields):
         raise BadRequest(400, "a trailer that belongs into the head")
     return headers
 
@@ -313,7 +313,7 @@ def parse_response(raw: bytes, *, bodiless: bool) -> ResponseHead:
     lines = raw.decode("latin-1").split("\r\n")
     match = _match_status_line(lines[0])
     headers, fields = _parse_fields(raw, lines, _FRAMING)
-    options = _connection(fields)
+    options = connection_options(fields)
     length = _body_length(fields, match[1])
     status = int(match[2])
     chunked = length is None
@@ -354,64 +354,3 @@ def _match_status_line(line: str) -> re.Match[str]:
     if match is None:
         raise BadRequest(502, "a malformed status line")
     return match
-
-
-# -- writing -----------------------------------------------------------------------------------------------------------
-def serialise(head: Head | ResponseHead, *, forward: bool = False) -> bytes:
-    """The head from the model. `forward` writes it for the next hop: origin-form, without what was for us only."""
-    if isinstance(head, Head):
-        if forward:
-            return write_request(head)
-        start = f"{head.method} {head.target} {head.version}"
-    else:
-        if forward:
-            return write_response(head)
-        start = f"{head.version} {head.status} {head.reason}"
-    return _written([start, *(f"{name}: {value}" for name, value in head.headers)])
-
-
-def write_request(head: Head, *, path: str = "", headers: Headers | None = None, chunked: bool | None = None) -> bytes:
-    """A request for the next hop; what is given here stands in place of what the head says."""
-    lines = [f"{head.method} {path or head.path or head.target} {head.version}"]
-    if "host" not in head.fields:
-        lines.append(f"Host: {head.target[7:].partition('/')[0].partition('?')[0]}")
-    chunked = head.length is None if chunked is None else chunked
-    _write_fields(lines, head, head.headers if headers is None else headers, chunked=chunked)
-    _write_connection(lines, head, upgrade=head.websocket)
-    return _written(lines)
-
-
-def write_response(head: ResponseHead) -> bytes:
-    """An answer for the client."""
-    lines = [f"{head.version} {head.status} {head.reason}"]
-    _write_fields(lines, head, head.headers, chunked=head.chunked)
-    _write_connection(lines, head, upgrade=head.status == 101)
-    return _written(lines)
-
-
-def _write_fields(lines: list[str], head: Head | ResponseHead, headers: Headers, *, chunked: bool) -> None:
-    options = _connection(head.fields)
-    for name, value in headers:
-        key = name.lower()
-        if (
-            key not in _HOP_BY_HOP
-            and key not in options
-            and not key.startswith(_NOT_FORWARDED)
-            and not (chunked and key == "content-length")
-        ):
-            lines.append(f"{name}: {value}")
-    if chunked:
-        lines.append("Transfer-Encoding: chunked")
-
-
-def _write_connection(lines: list[str], head: Head | ResponseHead, *, upgrade: bool) -> None:
-    if upgrade:
-        lines += ["Connection: Upgrade", "Upgrade: websocket"]
-    elif not head.keep_alive:
-        lines.append("Connection: close")
-    elif head.version == "HTTP/1.0":
-        lines.append("Connection: keep-alive")
-
-
-def _written(lines: list[str]) -> bytes:
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")

@@ -22,8 +22,8 @@ from paddock.gateway.heads import (
     parse_request,
     parse_response,
     parse_trailers,
-    serialise,
 )
+from paddock.gateway.headwriting import serialise
 from paddock.limits import HTTP_HEAD_BYTES, HTTP_INTERIM_MAX
 
 if TYPE_CHECKING:

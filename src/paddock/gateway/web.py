@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from paddock.gateway import http1
 from paddock.gateway.caller import HTTP_PORT, Caller, ConnectCaller
-from paddock.gateway.heads import write_request
+from paddock.gateway.headwriting import write_request
 from paddock.gateway.http1 import BadRequest, BadResponse, Body, End, Head, RequestParser, ResponseHead, ResponseParser
 from paddock.gateway.refusal import http_response
 from paddock.limits import INTAKE_FIRST_S, INTAKE_LINGER_S, INTAKE_STALL_S
