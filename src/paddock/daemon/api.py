@@ -56,8 +56,8 @@ class Exec:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
     box: str
-    turn: Turn
     exec: ExecSpec
+    turn: Turn = field(default_factory=Turn)
     given: dict[str, str] = field(default_factory=dict, repr=False)
     asked: bool = True
 
