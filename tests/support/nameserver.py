@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import socket
 import struct
@@ -66,6 +67,23 @@ def read(data: bytes, number: int, *, tcp: bool) -> Question:
     return Question(data, ".".join(labels), int.from_bytes(data[at + 1 : at + 3]), tcp, number)
 
 
+def _same_port() -> tuple[socket.socket, socket.socket]:
+    """For datagrams and for streams; somebody else may have a port for one of them."""
+    while True:
+        udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            udp.bind(("127.0.0.1", 0))
+            tcp.bind(udp.getsockname())
+        except OSError as error:
+            udp.close()
+            tcp.close()
+            if error.errno != errno.EADDRINUSE:
+                raise
+        else:
+            return udp, tcp
+
+
 @dataclass
 class Nameserver(asyncio.DatagramProtocol):
     """Answers with what the handler returns: one packet, several, or none."""
@@ -75,12 +93,11 @@ class Nameserver(asyncio.DatagramProtocol):
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
-        self._udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._udp.bind(("127.0.0.1", 0))
-        self.port = self._udp.getsockname()[1]
+        udp, tcp = _same_port()
+        self.port = udp.getsockname()[1]
         self._stranger = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._transport, _ = await loop.create_datagram_endpoint(lambda: self, sock=self._udp)
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self._transport, _ = await loop.create_datagram_endpoint(lambda: self, sock=udp)
+        self._server = await asyncio.start_server(self._serve, sock=tcp)
         return self
 
     async def __aexit__(self, *_: object) -> None:
