@@ -233,3 +233,13 @@ METER_MODELS_MAX = 64  # told apart for one box; what follows is counted togethe
 METER_ANSWER_TOKENS_MAX = 128_000  # the most that a model says in one answer
 METER_FLIGHTS_MAX = 16  # requests at once in a box with a budget, however cheap those before were
 METER_FIRST_FLIGHTS_MAX = 4  # requests at once of which none has shown what it costs, when there is a budget
+
+# -- tools -------------------------------------------------------------------------------------------------------------
+TOOL_BYTES = 2 * GIB  # of one version; the largest agent has some 300 MiB
+TOOL_ENTRIES = 200_000
+TOOL_PATH_BYTES = 1024  # below the tree; what npm nests deepest has some 300
+TOOL_INSTALL_S = 1800.0  # a slow line; who installs at the same time waits as long
+TOOL_FILE_BYTES = 16 * MIB  # of a lock file or a report of a package manager
+PROBE_S = 30.0  # for `--version` or `--help`, on a cold disk
+PROBE_BYTES = 512 * KIB  # of what it says
+PROBES_MAX = 256  # programs of which it is remembered

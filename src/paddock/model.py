@@ -260,6 +260,7 @@ class BoxSpec:
     ssh_keys: tuple[SshUse, ...] = ()
     ssh_socket: str = ""  # of the user's own agent
     logins: tuple[str, ...] = ()  # agents that may log in in it: then a token is inside
+    tools: tuple[str, ...] = ()  # agents whose installed programs it has, besides its own
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -408,6 +409,7 @@ class BoxRequest:
     ssh_keys: tuple[SshUse, ...] = ()
     ssh_socket: str = ""
     logins: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,6 +71,16 @@ class Paths:
         return f"{self.state}/usage"
 
     @property
+    def tools(self) -> str:
+        """Programs of agents, installed for all boxes."""
+        return f"{self.state}/tools"
+
+    @property
+    def probes(self) -> str:
+        """What programs of agents said of themselves."""
+        return f"{self.state}/probes.json"
+
+    @property
     def gateway_log(self) -> str:
         return f"{self.state}/gateway.log"
 

@@ -25,6 +25,7 @@ class Placement:
     directory: str
     index: int  # small and unique among living boxes; a root caller's boxes derive their uid from it
     localhost_ports: tuple[int, ...] = ()  # ports of the box's loopback that lead to the gateway from the start
+    tools: tuple[Mount, ...] = ()  # programs of its agent, read-only; each has a `bin` for its PATH
     view: tuple[Mount, ...] = ()  # in and over the workspace; one whose source is its target changes what is there
 
 

@@ -38,6 +38,7 @@ class Box:
         self.verdict: Ending | None = None  # set before we end a box ourselves, so that its exit is understood
         self.ending: Ending | None = None
         self.view: tuple[Mount, ...] = ()  # as its last start made it
+        self.tools: tuple[Mount, ...] = ()  # the same
         self.in_place = False  # it runs or is being started, and needs what was made in its workspace
         self.notes: list[str] = []  # for whoever runs the next command
         self.looked = asyncio.Event()  # of an ephemeral box: what it left is known
@@ -61,7 +62,12 @@ class Box:
     @property
     def placement(self) -> Placement:
         return Placement(
-            id=self.row.id, spec=self.row.spec, directory=self.directory, index=self.row.position, view=self.view
+            id=self.row.id,
+            spec=self.row.spec,
+            directory=self.directory,
+            index=self.row.position,
+            view=self.view,
+            tools=self.tools,
         )
 
     @property

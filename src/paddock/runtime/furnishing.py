@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from paddock import agents
-from paddock.runtime import seeding
+from paddock.runtime import seeding, tooling
 
 if TYPE_CHECKING:
     from paddock.agents import Agent
@@ -21,6 +21,7 @@ def agent_of(box: Box) -> Agent:
 
 async def furnish(runtime: Runtime, box: Box) -> None:
     agent = agent_of(box)
+    tooling.take(box, agent, runtime.paths)
     if not agent.plain:
         await asyncio.to_thread(_furnish, runtime, box, agent)
 

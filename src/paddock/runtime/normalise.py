@@ -61,6 +61,7 @@ def normalise(request: BoxRequest, *, private: tuple[str, ...], home: str, taken
         ssh_keys=tuple(replace(use, host=Host(use.host).text) for use in request.ssh_keys),
         ssh_socket=check_agent(request.ssh_socket),
         logins=tuple(dict.fromkeys(request.logins)),
+        tools=tuple(map(check_name, request.tools)),
     )
 
 

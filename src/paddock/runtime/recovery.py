@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from paddock import fs, proc
 from paddock.errors import PaddockError, Unavailable
 from paddock.model import BoxId, BoxState
-from paddock.runtime import bases, commands, departures, homecoming, journals, records
+from paddock.runtime import bases, commands, departures, homecoming, journals, records, tooling
 from paddock.runtime.box import Box
 from paddock.runtime.rebuild import set_aside
 
@@ -106,6 +106,7 @@ class _Recovery:
             if box.row.evidence != handle.evidence and not box.row.spec.ephemeral:
                 self._say(f"box {box.name}: was running without a record; taken over")
             self._set_state(box, BoxState.RUNNING, "", handle)
+            box.tools = tooling.kept(box)
             lives = self._runtime.lifetimes
             lives.hold(box, handle)
             lives.watch.set_active(box.row.id, active=True)  # what an earlier daemon started may still run

@@ -143,6 +143,7 @@ class ProcessEngine:
             sealed=sealed,
             localhost_ports=placement.localhost_ports if sealed else (),
             view=placement.view,
+            tools=placement.tools,
         )
         return plans.make(spec, ground)
 

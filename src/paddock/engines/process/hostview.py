@@ -10,13 +10,13 @@ import time
 from typing import TYPE_CHECKING
 
 from paddock.engines.process import etc, operations, shims, toolchains
+from paddock.engines.process.hostprograms import SYSTEM_PATH
 
 if TYPE_CHECKING:
     from paddock.engines.base import Placement
 
 _TOOLCHAINS_FRESH_S = 5.0
 _VIEW_FRESH_S = 1.0
-_SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 # How programs are told which authorities to trust.
 _TRUST = dict.fromkeys(
     (
@@ -60,7 +60,8 @@ class HostView:
     def environment(self, placement: Placement) -> dict[str, str]:
         spec = placement.spec
         found = self.toolchains(spec.caller_path, spec.caller_home)
-        path = (f"{operations.RUN}/bin", *found.path, *_SYSTEM_PATH)
+        tools = (f"{mount.target}/bin" for mount in placement.tools)
+        path = (*tools, f"{operations.RUN}/bin", *found.path, *SYSTEM_PATH)
         return {
             "HOME": operations.HOME,
             "USER": "agent",

@@ -75,6 +75,7 @@ class Ground:
     memory_by_kernel: bool
     sealed: bool = False
     localhost_ports: tuple[int, ...] = ()
+    tools: tuple[Mount, ...] = ()
     view: tuple[Mount, ...] = ()  # what the workspace needs besides itself: the box's own gitdir, what is read-only
 
 

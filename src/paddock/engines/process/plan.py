@@ -81,6 +81,7 @@ def make(spec: BoxSpec, ground: Ground) -> Plan:
             *system_mounts.proc(),
             *system_mounts.private(ground),
             *system_mounts.network(ground),
+            *system_mounts.tools(ground),
             *system_mounts.toolchains(ground, [mount.target for mount in shown], sockets),
             *users,
         ),

@@ -118,11 +118,20 @@ def _plain_files(etc: str, paths: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
+def tools(ground: Ground) -> list[MountOp]:
+    """Of the agent's program; a copy of ours that all boxes of it share."""
+    return [bind(mount.source, mount.target, ground) for mount in ground.tools]
+
+
 def toolchains(ground: Ground, shown: Collection[str], sockets: hostsockets.Bound) -> list[MountOp]:
-    """But what lies in a directory that is `shown`: a virtual environment inside the workspace is the workspace's."""
+    """But what lies in a directory that is `shown`: a virtual environment inside the workspace is the workspace's.
+
+    Nor what lies where tools do: it would cover them.
+    """
+    taken = (*shown, *(os.path.dirname(mount.target) for mount in ground.tools))
 
     def outside(path: str) -> bool:
-        return not any(fs.is_beneath(path, target) for target in shown)
+        return not any(fs.is_beneath(path, target) for target in taken)
 
     trees = [tree for tree in ground.toolchains.trees if outside(tree)]
     covers = [path for path in ground.toolchains.covers if outside(path)]

@@ -1,0 +1,47 @@
+"""The tools of a box: taken from the store at each start, kept while it runs, and known again by the next daemon."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Final
+
+from paddock import codec, fs, tools
+from paddock.errors import PaddockError
+from paddock.model import Mount
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from paddock.agents import Agent
+    from paddock.paths import Paths
+    from paddock.runtime.box import Box
+
+_FILE: Final = "tools.json"
+
+
+def take(box: Box, agent: Agent, paths: Paths) -> None:
+    """What the store has now. In one step of the event loop: who removes a tool asks `users` afterwards."""
+    if agent.plain and not box.row.spec.tools and not box.tools:
+        return
+    found = [tools.Store(paths.tools).current(name) for name in box.row.spec.tools]
+    found.append(tools.tool_of(agent, paths))
+    box.tools = tuple(dict.fromkeys(tool.mount for tool in found if tool is not None))
+    rows = [codec.to_wire(mount) for mount in box.tools]
+    if rows or os.path.exists(f"{box.directory}/{_FILE}"):
+        fs.write_atomic(f"{box.directory}/{_FILE}", json.dumps(rows).encode(), sync=False)
+
+
+def kept(box: Box) -> tuple[Mount, ...]:
+    """Of a box that an earlier daemon started."""
+    try:
+        with open(f"{box.directory}/{_FILE}", "rb") as file:
+            return tuple(codec.from_wire(Mount, row, "tool") for row in json.load(file))
+    except (OSError, ValueError, TypeError, PaddockError):
+        return ()
+
+
+def users(boxes: Iterable[Box], tree: str) -> tuple[str, ...]:
+    """The boxes that have a tree of the store, or are being started with it."""
+    alive = [box for box in boxes if box.handle is not None or box.in_place]
+    return tuple(box.name for box in alive if any(mount.source == tree for mount in box.tools))

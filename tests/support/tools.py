@@ -1,0 +1,81 @@
+"""Agents of a test's own, and tools of theirs in a store, without a package manager."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paddock import agents
+from paddock.tools import Record, Store, trees
+
+if TYPE_CHECKING:
+    from paddock.agents import Agent
+    from paddock.tools import Tool
+
+_COUNT = itertools.count()
+TEXT = """\
+name = "{name}"
+title = "Demo"
+program = "{program}"
+verified = "1.0.0"
+{more}
+[install]
+{install}
+[words]
+full = ["--full"]
+model = ["--model", "{{}}"]
+prompt = ["{{}}"]
+[interactive]
+argv = ["{{full}}", "{{args}}", "{{prompt}}"]
+[headless]
+argv = ["-p", "{{full}}", "{{model}}", "{{args}}", "{{prompt}}"]
+[flags]
+since = {{"--full" = "0.9"}}
+"""
+
+
+def text(name: str = "demo", *, program: str = "demo", install: str = 'npm = "demo"', more: str = "") -> str:
+    return TEXT.format(name=name, program=program, install=install, more=more)
+
+
+def agent(name: str = "demo", **rest: str) -> Agent:
+    return agents.parse(text(name, **rest))
+
+
+def define(config: Path, name: str = "demo", **rest: str) -> Path:
+    """Among the user's own agents."""
+    file = config / "agents" / f"{name}.toml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text(name, **rest))
+    return file
+
+
+def script(body: str = "echo demo 1.0.0; echo ' -p --full --model'") -> str:
+    return f"#!/bin/sh\n{body}\n"
+
+
+def publish(state: Path, version: str = "1.0.0", body: str = "", *, name: str = "demo", package: str = "demo") -> Tool:
+    """A tool whose program is a shell script."""
+    store = Store(f"{state}/tools")
+    with store.turn(), store.stage() as room:
+        tree = Path(room.new, "tree")
+        (tree / "bin").mkdir(parents=True)
+        (tree / "bin" / name).write_text(script(body) if body else script())
+        (tree / "bin" / name).chmod(0o755)
+        (tree / "data").write_text(version)
+        trees.close(str(tree))
+        made = trees.describe(str(tree))
+        Path(room.new, "manifest").write_text(made.manifest)
+        record = Record(
+            name=name,
+            version=version,
+            source="npm",
+            package=package,
+            program=name,
+            digest=trees.digest(made.manifest),
+            files=made.files,
+            size_bytes=made.size_bytes,
+            installed=f"2026-01-01T00:00:{next(_COUNT):06}",
+        )
+        return store.publish(room.new, record)
