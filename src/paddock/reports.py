@@ -126,3 +126,34 @@ class RemovalInfo:
     left: LeaveReport = LeaveReport()  # what it left that nobody had been told
     lost: tuple[str, ...] = ()  # went with it
     kept: str = ""  # why it is still there
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentInfo:
+    """An agent as `agent ls` shows it."""
+
+    name: str
+    title: str
+    origin: Literal["tool", "host", ""]  # empty: its program is not there
+    version: str  # of a tool, or of a program that was asked; else empty
+    program: str  # as a box has it
+    why: str  # a box does not see the one that is there
+    key: str  # of its user's, that it would work with
+    keys: tuple[str, ...]
+    verified: str
+    stand_in: bool
+    source: str  # its file, if it does not come with Paddock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentCheck:
+    """What does not match between an agent's definition and its program."""
+
+    name: str
+    origin: Literal["tool", "host", ""] = ""
+    program: str = ""
+    version: str = ""
+    verified: str = ""
+    missing: tuple[str, ...] = ()  # flags
+    problems: tuple[str, ...] = ()
+    hint: str = ""

@@ -5,7 +5,8 @@
 DNS on 127.0.0.1:53 answers from ZONE.json, read anew for every query: a name has a list of answers, of which the n-th
 query gets the n-th and the last one stays (so a name can be rebound). Each query is a line in QUERIES.log. HTTP on port
 80 and 8080 and HTTPS on 443 answer with what they saw, as JSON, and below /guarded/ let in who has a key; github.com is
-git's own http-backend over git/ beside ZONE.json, for whoever has the key in git/key; 7 echoes; 9999 speaks first.
+git's own http-backend over git/ beside ZONE.json, for whoever has the key in git/key; registries of packages have the
+files of packages/HOST beside it; 7 echoes; 9999 speaks first.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ import struct
 import subprocess
 import sys
 import threading
+import urllib.parse
 from pathlib import Path
 from typing import Any
+
+REGISTRIES = ("registry.npmjs.org", "pypi.org", "files.pythonhosted.org", "packages.example")
 
 
 def question(data: bytes) -> tuple[str, int, int]:
@@ -39,6 +43,7 @@ class Names:
     def __init__(self, zone: Path, log: Path) -> None:
         self._zone, self._log = zone, log
         self.forge = zone.parent / "git"
+        self.shelf = zone.parent / "packages"
         self._asked: dict[tuple[str, int], int] = {}
         self._lock = threading.Lock()
 
@@ -76,6 +81,9 @@ class Web(http.server.BaseHTTPRequestHandler):
         if self.headers.get("Host") == "github.com":
             self._git(self.server.names.forge)  # type: ignore[attr-defined]
             return
+        if self.headers.get("Host") in REGISTRIES:
+            self._package(self.server.names.shelf)  # type: ignore[attr-defined]
+            return
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         seen = {
             "method": self.command,
@@ -98,6 +106,17 @@ class Web(http.server.BaseHTTPRequestHandler):
         else:
             self.send_response(200)
         self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _package(self, root: Path) -> None:
+        """A file below the registry's own directory, whatever its type."""
+        file = root / str(self.headers["Host"]) / urllib.parse.unquote(self.path).strip("/")
+        file = file / "index.html" if file.is_dir() else file
+        data = file.read_bytes() if file.is_file() else b"{}"
+        self.send_response(200 if file.is_file() else 404)
+        self.send_header("Content-Type", "text/html" if file.suffix == ".html" else "application/octet-stream")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddock.cli import verbs
+from paddock.cli import agentnouns, verbs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -388,6 +388,7 @@ _RM = (
 )
 
 NOUNS: dict[str, dict[str, tuple[str, Setup]]] = {
+    "agent": agentnouns.VERBS,
     "network": {
         "proxy": ("change what a box may reach", _proxy),
         "log": ("show what boxes reached, and what was refused", _log),

@@ -241,6 +241,7 @@ VERBS: dict[str, tuple[str, Setup]] = {
     "apply": ("bring changes of a review box home", nouns.apply),
     "discard": ("drop changes of a review box", nouns.discard),
     "git": ("bring a box's commits home, list them", nouns.git),
+    "agent": ("list, install and check agents", _noun),
     "network": ("change what a box may reach, show what it did", _noun),
     "policy": ("show, explain and change the rules", _noun),
     "secret": ("keep keys that boxes use and never see", _noun),

@@ -260,3 +260,33 @@ def git(options: argparse.Namespace) -> int:
     from paddock.cli import reviewing
 
     return reviewing.git(options)
+
+
+def agent_check(options: argparse.Namespace) -> int:
+    from paddock.cli import checking
+
+    return checking.check(options)
+
+
+def agent_install(options: argparse.Namespace) -> int:
+    from paddock.cli import installing
+
+    return installing.install(options)
+
+
+def agent_ls(options: argparse.Namespace) -> int:
+    from paddock.cli import agentlist
+
+    return agentlist.ls(options)
+
+
+def agent_rm(options: argparse.Namespace) -> int:
+    from paddock.cli import installing
+
+    return installing.rm(options)
+
+
+def agent_show(options: argparse.Namespace) -> int:
+    from paddock.cli import agentlist
+
+    return agentlist.show(options)
