@@ -19,9 +19,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("client",),
     ("loop",),
     ("runtime",),
-    ("sshagent",),
+    ("sshagent", "runs"),
     ("engines", "images", "checkpoints", "store", "workspace", "gateway"),
-    ("secrets", "metering", "tools", "runs"),  # pure enough for the gateway, which swaps and counts
+    ("secrets", "metering", "tools"),  # pure enough for the gateway, which swaps and counts
     ("watch",),
     ("policy",),
     ("guard", "agents"),
