@@ -6,7 +6,7 @@ import pytest
 
 from paddock import codec
 from paddock.gateway import trust
-from paddock.reports import LayerInfo, NetworkLog, PendingInfo, PolicyInfo, RuleInfo, SourceInfo, VerdictInfo
+from paddock.reports import LayerInfo, NetworkLog, PendingInfo, PolicyInfo, RuleInfo, RunInfo, SourceInfo, VerdictInfo
 from paddock.runtime import spares
 
 RULE = RuleInfo(action="allow", pattern="a.example", source="flag", detail="command line")
@@ -35,6 +35,7 @@ RULE = RuleInfo(action="allow", pattern="a.example", source="flag", detail="comm
         ),
         PendingInfo(id="1", box="box", kind="project", asks=("a.example",)),
         NetworkLog(box="box", id="abc", paths=("/x.0", "/x.1")),
+        RunInfo(id="00c0ffee", box="b", box_id="1", agent="claude", mode="headless", started="t", exit_code=3),
     ],
     ids=lambda value: type(value).__name__,
 )

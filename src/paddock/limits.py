@@ -80,6 +80,23 @@ DOOR_MESSAGE_BYTES = 4 * KIB
 JOURNAL_BYTES = 64 * MIB  # per job, in two halves: the older one is dropped when the newer is full
 JOBS_KEPT_PER_BOX = 64
 
+# -- records of runs ---------------------------------------------------------------------------------------------------
+RUNS_MAX = 1000  # records that are kept, the newest
+RUN_RECORD_BYTES = 256 * KIB  # one of them; a full one has some 40
+RUN_JOURNAL_BYTES = 8 * MIB  # of a run that somebody waits for: it is kept for its end
+RUN_FINAL_CHARS = 2000  # of an agent's last message
+RUN_LINE_BYTES = 1 * MIB  # of machine output that is read as one event
+RUN_TAIL_BYTES = 16 * KIB  # of the end of the output, where the words of a failure are looked for
+RUN_READ_S = 3.0  # for reading the output of a run, which a box can make slow to read
+RUN_NAMES_MAX = 20  # files that a record names
+RUN_HOSTS_MAX = 32  # and refused hosts
+RUN_WALK_ENTRIES = 500_000  # how much of a workspace is walked for what changed
+RUN_WALK_S = 5.0
+RUN_LOOK_S = 2.0  # between two looks at a run that goes on
+RUN_END_WAIT_S = 20.0  # how long a caller waits for a record to be complete
+RUN_REFUSED_ANSWERS_MAX = 3  # answers 401 or 403, and no other, before a headless run is ended,
+RUN_REFUSED_S = 5.0  # if they came for this long
+
 # -- time --------------------------------------------------------------------------------------------------------------
 START_TIMEOUT_S = 20.0  # a box that is not ready by then is killed
 STOP_GRACE_S = 5.0

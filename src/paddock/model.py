@@ -296,6 +296,7 @@ class ExecSpec:
     stdin: bool = False
     detach: bool = False  # journalled, outlives the caller
     keep: bool = False  # outlives the caller's connection, as an interactive session does
+    journal: bool = False  # its output is kept on disk too, whoever has it; keep and detach do so anyway
     main: bool = False  # the box ends with this command
     timeout_s: float | None = None
 
@@ -353,6 +354,7 @@ class BoxInfo:
     ssh_keys: tuple[SshUse, ...] = ()
     logins: tuple[str, ...] = ()  # not empty: a token may be inside
     definition: str = ""  # of an agent that does not come with Paddock
+    doing: str = ""  # what its agent does now, in a few words; empty if it does not run
     untold: int = 0  # things that it left, or that came home, and nobody was told: Box.pending() has them
 
 

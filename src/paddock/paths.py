@@ -81,6 +81,11 @@ class Paths:
         return f"{self.state}/probes.json"
 
     @property
+    def runs(self) -> str:
+        """Records of what agents did."""
+        return f"{self.state}/runs"
+
+    @property
     def gateway_log(self) -> str:
         return f"{self.state}/gateway.log"
 

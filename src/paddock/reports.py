@@ -157,3 +157,72 @@ class AgentCheck:
     missing: tuple[str, ...] = ()  # flags
     problems: tuple[str, ...] = ()
     hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedInfo:
+    """Files of a workspace that changed while a run was on; others than the box may have changed them too."""
+
+    count: int = 0
+    names: tuple[str, ...] = ()  # the first of them, neutralised
+    complete: bool = True  # False: not all of the workspace was looked at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostCount:
+    host: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficInfo:
+    """What a box's network did while a run was on."""
+
+    connections: int = 0  # that were let through
+    requests: int = 0  # that were let through, on connections in which requests are seen
+    refused: tuple[HostCount, ...] = ()
+    telemetry: tuple[HostCount, ...] = ()  # refused too, of which the agent's definition says that it needs none
+    complete: bool = True  # False: some of the log was overwritten or lost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelUse:
+    """What was used of one model while a run was on."""
+
+    provider: str
+    model: str
+    requests: int = 0
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    picodollars: int = 0
+
+
+RunReason = Literal["running", "done", "failed", "auth", "denied", "budget", "timeout", "stuck", "killed"]
+RunMode = Literal["headless", "interactive"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInfo:
+    """One run of an agent. It never has the prompt, and of the output only the agent's last message."""
+
+    id: str  # also its job: `paddock logs BOX/ID`
+    box: str
+    box_id: str
+    agent: str
+    version: str = ""
+    mode: RunMode
+    prompt_sha256: str = ""  # empty: it was started without one
+    started: str  # UTC, ISO 8601
+    ended: str = ""
+    exit_code: int | None = None
+    reason: RunReason = "running"
+    why: str = ""  # a sentence, where the reason alone does not tell
+    session: str = ""  # as the agent calls it, to resume
+    final: str = ""  # its last message: bounded, lines neutralised one by one
+    changed: ChangedInfo = ChangedInfo()
+    network: TrafficInfo = TrafficInfo()
+    metered: bool = False  # whether usage and cost are counted in this box
+    usage: tuple[ModelUse, ...] = ()
+    cost_picodollars: int = 0

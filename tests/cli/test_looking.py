@@ -73,10 +73,10 @@ def test_boxes_are_listed_for_people_for_scripts_and_for_programs(installation: 
     installation.cli("create", "two", "-e", "SECRET=hunter2")
     installation.cli("exec", "two", "true")
     table = installation.cli("ls").stdout.decode().splitlines()
-    assert table[0].split() == ["NAME", "AGENT", "ENGINE", "STATE", "NETWORK", "MODE", "WORKSPACE", "REASON"]
-    assert [line.split()[:6] for line in table[1:]] == [
-        ["one", "shell", "process", "created", "deny", "live"],
-        ["two", "shell", "process", "running", "deny", "live"],
+    assert table[0].split() == ["NAME", "AGENT", "ENGINE", "STATE", "DOING", "NETWORK", "MODE", "WORKSPACE", "REASON"]
+    assert [line.split()[:7] for line in table[1:]] == [
+        ["one", "shell", "process", "created", "-", "deny", "live"],
+        ["two", "shell", "process", "running", "idle", "deny", "live"],
     ]
     assert installation.cli("ls", "-q").stdout == b"one\ntwo\n"
     listed = [codec.from_wire(BoxInfo, row) for row in json.loads(installation.cli("ls", "--json").stdout)]

@@ -21,7 +21,7 @@ CLAUDE = agents.of("claude", "")
 
 
 def options(*command: str, **rest: object) -> argparse.Namespace:
-    usual = {"ask": False, "model": "", "json": False, "detach": False, "prompt_file": ""}
+    usual = {"ask": False, "model": "", "json": False, "detach": False, "prompt_file": "", "stuck_after": ""}
     return argparse.Namespace(command=list(command), **{**usual, **rest})
 
 
@@ -49,3 +49,11 @@ def test_standard_input_is_read_only_where_nothing_else_is_said(monkeypatch: pyt
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"unread")))
     assert turns.turn(CLAUDE, options("p")).prompt == "p"
     assert turns.turn(CLAUDE, options("-")).prompt == "unread"
+
+
+@pytest.mark.parametrize(("word", "after_s"), [("", None), ("never", 0.0), ("90s", 90.0), ("1h", 3600.0)])
+def test_silence_is_as_long_as_the_definition_says_unless_its_user_does(word: str, after_s: float | None) -> None:
+    assert turns.turn(CLAUDE, options("p", json=True, stuck_after=word)).stuck_after_s == after_s
+    for bad in ("0", "soon", "-1s"):
+        with pytest.raises(UserError, match="--stuck-after"):
+            turns.turn(CLAUDE, options("p", json=True, stuck_after=bad))

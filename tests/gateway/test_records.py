@@ -172,6 +172,19 @@ def test_following_misses_nothing_across_turns(audit: Audit, paths: list[str]) -
     assert os.path.getsize(paths[0]) + os.path.getsize(paths[1]) <= 2000
 
 
+def test_who_skips_begins_with_what_comes_next(audit: Audit, paths: list[str]) -> None:
+    reader = Reader(paths)
+    reader.skip()
+    assert reader.segment == -1, "there is nothing to skip"
+    for number in range(30):
+        audit.decision(decided(f"old{number}.example"))
+    reader.skip()
+    assert reader.poll() == []
+    audit.decision(decided("new.example"))
+    assert hosts(reader.poll()) == ["new.example"]
+    audit.close()
+
+
 @given(st.lists(st.integers(1, 9), max_size=60))
 def test_a_slow_follower_loses_only_what_was_dropped(
     tmp_path_factory: pytest.TempPathFactory, pauses: list[int]

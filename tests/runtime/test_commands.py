@@ -55,6 +55,16 @@ def test_what_may_outlive_its_caller_is_journalled(keep: bool, detach: bool, jou
     assert (message["keep"], message["detached"]) == (bool(journalled), detach)
 
 
+def test_a_journal_alone_keeps_the_output_and_not_the_command() -> None:
+    message = commands.start_message(ExecSpec(argv=("x",), journal=True), "j", {}, "/")
+    assert message["journal_bytes"] == limits.RUN_JOURNAL_BYTES
+    assert (message["keep"], message["detached"]) == (False, False)
+    small = commands.start_message(ExecSpec(argv=("x",), journal=True), "j", {}, "/", 4096)
+    assert small["journal_bytes"] == 4096
+    both = commands.start_message(ExecSpec(argv=("x",), journal=True, keep=True), "j", {}, "/")
+    assert both["journal_bytes"] == limits.JOURNAL_BYTES
+
+
 @pytest.mark.parametrize(("env", "term"), [({}, "xterm-256color"), ({"TERM": "vt100"}, "vt100")])
 def test_a_terminal_has_a_name(env: dict[str, str], term: str) -> None:
     message = commands.start_message(ExecSpec(argv=("x",), env=env, tty=TtySize(rows=1, cols=2)), "j", {}, "/")

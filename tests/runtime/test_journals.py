@@ -134,3 +134,15 @@ def test_removing_a_journal_twice_is_no_error(directory: Path) -> None:
     for _ in range(2):
         journals.remove(os.fspath(directory), "job")
     assert list((directory / "journal").iterdir()) == []
+
+
+def test_an_end_says_how_and_a_command_that_never_began_says_why(directory: Path) -> None:
+    end = {"event": "exit", "code": 124, "signal": 9, "timed_out": True, "id": "job"}
+    _write(directory, SEGMENT + frames.encode_message(end))
+    assert _state(directory) == JournalState(running=False, exit_code=124, signal=9, timed_out=True)
+    words: frames.Message = {"event": "error", "code": "not-found", "message": "x\x1b[2J: not found", "id": "job"}
+    _write(directory, SEGMENT + frames.encode_message(words))
+    assert _state(directory) == JournalState(running=False, exit_code=127, refused=r"x\x1b[2J: not found")
+    for code in ("1", True, 256, None):
+        assert journals.ended({"code": code}) is None
+    assert journals.ended({"code": 1, "signal": "9", "timed_out": 1}) == JournalState(running=False, exit_code=1)

@@ -19,9 +19,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("client",),
     ("loop",),
     ("runtime",),
-    ("sshagent", "tools"),
+    ("sshagent", "tools", "runs"),
     ("engines", "images", "checkpoints", "store", "workspace", "gateway"),
-    ("secrets", "metering", "runs"),  # pure enough for the gateway, which swaps and counts
+    ("secrets", "metering"),  # pure enough for the gateway, which swaps and counts
     ("watch",),
     ("policy",),
     ("guard", "agents"),

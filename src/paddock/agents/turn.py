@@ -31,6 +31,7 @@ class Turn:
     model: str = ""
     json: bool = False  # its machine output
     resume: str = ""  # LAST, or the id of a conversation
+    stuck_after_s: float | None = None  # silence after which it is ended; None: as its definition says, 0: never
 
     def __post_init__(self) -> None:
         if len(self.prompt.encode("utf-8", "surrogateescape")) > _PROMPT_BYTES:

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 from paddock import agents
 from paddock.agents import Found
-from paddock.cli import following, opening, turns
+from paddock.cli import following, opening, runend, turns
 from paddock.cli import options as words
 from paddock.cli.attach import Detached
 from paddock.cli.main import warn
 from paddock.client.defining import checked
-from paddock.errors import UserError
+from paddock.errors import PaddockError, UserError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
     from paddock.agents import Turn
-    from paddock.client import Box, Paddock
+    from paddock.client import Box, Command, Paddock
     from paddock.model import BoxInfo, ExecSpec
 
 
@@ -38,7 +38,7 @@ def run(paddock: Paddock, options: argparse.Namespace) -> int:
     command = box.session(spec, turn)
     following.announce(command.box, options)
     try:
-        return following.finish(paddock, command, options, detachable=True)
+        return _finish(paddock, command, options, is_run=not found.agent.plain)
     except Detached:
         print(f"\ndetached; `paddock run {box.name}` returns", file=sys.stderr)
         options.rm = False
@@ -46,6 +46,19 @@ def run(paddock: Paddock, options: argparse.Namespace) -> int:
     finally:
         if options.rm:
             _remove(box)
+
+
+def _finish(paddock: Paddock, command: Command, options: argparse.Namespace, *, is_run: bool) -> int:
+    """To the end, and then what became of the run, also when the box was ended."""
+    try:
+        code = following.finish(paddock, command, options, detachable=True, hint=not is_run)
+    except PaddockError:
+        if is_run:
+            runend.say(paddock, command, options)
+        raise
+    if is_run:
+        runend.say(paddock, command, options)
+    return code
 
 
 def _exec_spec(options: argparse.Namespace, turn: Turn, box: Box) -> ExecSpec:

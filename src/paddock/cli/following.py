@@ -65,15 +65,22 @@ def _prompts(paddock: Paddock, box: BoxInfo) -> Prompts | None:
     return Prompts(paddock.attend(box.id), paddock.policy.answer)
 
 
-def finish(paddock: Paddock, command: Command, options: argparse.Namespace, *, detachable: bool = False) -> int:
-    """To the end of the command, and then what the box left."""
+def finish(
+    paddock: Paddock,
+    command: Command,
+    options: argparse.Namespace,
+    *,
+    detachable: bool = False,
+    hint: bool = True,
+) -> int:
+    """To the end of the command, and then what the box left. Without `hint` somebody else says what to do next."""
     from paddock.cli import leaving
 
     leaving.say_notes(command.notes, quiet=options.quiet)
     if command.box.untold:
         leaving.say_earlier(paddock.named(command.box.name), quiet=options.quiet)
     code = outcome.finish(_running(paddock, command), stdin=True, detachable=detachable)
-    leaving.say_left(command, quiet=options.quiet)
+    leaving.say_left(command, quiet=options.quiet, hint=hint)
     return code
 
 

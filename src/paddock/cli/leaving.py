@@ -25,7 +25,7 @@ def say_notes(notes: Iterable[str], *, quiet: bool = False) -> None:
             warn(note)
 
 
-def say_left(command: Command, *, quiet: bool = False) -> None:
+def say_left(command: Command, *, quiet: bool = False, hint: bool = True) -> None:
     """After a command; the command's own outcome stands, whatever happens here."""
     try:
         report = command.left()
@@ -34,7 +34,7 @@ def say_left(command: Command, *, quiet: bool = False) -> None:
         return
     box = command.box
     say(report, box.workspace, quiet=quiet, stop="" if box.ephemeral else box.name)
-    if box.mode is WorkspaceMode.REVIEW and not quiet:
+    if box.mode is WorkspaceMode.REVIEW and hint and not quiet:
         _say(f"`paddock diff {box.name}` shows what it changed, `paddock apply {box.name}` brings it home")
 
 

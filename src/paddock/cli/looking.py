@@ -37,7 +37,7 @@ def ls(options: argparse.Namespace) -> int:
         for box in boxes:
             print(box.name)
     elif boxes:
-        heads = ("NAME", "AGENT", "ENGINE", "STATE", "NETWORK", "MODE", "WORKSPACE", "REASON")
+        heads = ("NAME", "AGENT", "ENGINE", "STATE", "DOING", "NETWORK", "MODE", "WORKSPACE", "REASON")
         print(text.table([_row(box) for box in boxes], heads))
         for box in boxes:
             if box.untold:
@@ -50,7 +50,7 @@ def ls(options: argparse.Namespace) -> int:
 def _row(box: BoxInfo) -> tuple[str, ...]:
     state, view = box.state.value, box.mode.value
     network = f"{box.network}, token inside" if box.logins else box.network
-    return box.name, box.agent, box.engine.value, state, network, view, box.workspace, box.reason
+    return box.name, box.agent, box.engine.value, state, box.doing, network, view, box.workspace, box.reason
 
 
 def inspect(options: argparse.Namespace) -> int:
@@ -93,6 +93,7 @@ def _shown(info: BoxInfo) -> str:
         ("agent", info.agent),
         ("engine", info.engine.value),
         ("state", info.state.value + (f" ({info.reason})" if info.reason else "")),
+        *([("doing", info.doing)] if info.doing else []),
         ("workspace", info.workspace),
         ("mode", f"{info.mode.value}{f' on {info.branch}' if info.branch else ''}"),
         *(("hidden", path) for path in info.masks),

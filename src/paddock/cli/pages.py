@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddock.cli import nouns, verbs
+from paddock.cli import nouns, runnouns, verbs
 from paddock.errors import UserError
 
 TYPE_CHECKING = False
@@ -51,6 +51,7 @@ def _run(sub: Parser) -> None:
     _workspace(sub)
     _box_options(sub)
     nouns.turn_options(sub)
+    runnouns.stuck_option(sub)
     sub.add_argument("-d", "--detach", action="store_true", help="leave it running and print the job")
     sub.add_argument("--rm", action="store_true", help="remove the box when the command ends")
     sub.add_argument("-q", "--quiet", action="store_true", help="say nothing of our own")
@@ -236,6 +237,7 @@ VERBS: dict[str, tuple[str, Setup]] = {
     "reset": ("remove all boxes", _reset),
     "prune": ("remove boxes that are stopped or failed", _prune),
     "logs": ("print what a detached command wrote", _logs),
+    "runs": ("list what agents did, and show one run", runnouns.runs),
     "cp": ("copy files into or out of a box", _cp),
     "diff": ("show what a review box changed", nouns.diff),
     "apply": ("bring changes of a review box home", nouns.apply),

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from paddock.agents import Turn, empty_prompt, split
-from paddock.cli import terminal
+from paddock.cli import amounts, terminal
 from paddock.cli.options import place
 from paddock.errors import UserError
 
@@ -36,11 +36,16 @@ def turn(agent: Agent, options: argparse.Namespace) -> Turn:
         model=options.model,
         json=options.json,
         resume=said.resume,
+        stuck_after_s=_stuck_after(options.stuck_after),
     )
 
 
+def _stuck_after(word: str) -> float | None:
+    return 0.0 if word == "never" else amounts.duration(word, "--stuck-after")
+
+
 def _refuse_agent_words(agent: Agent, options: argparse.Namespace) -> None:
-    for key in ("ask", "model", "prompt_file", "json"):
+    for key in ("ask", "model", "prompt_file", "json", "stuck_after"):
         if getattr(options, key):
             message = f"--{key.replace('_', '-')} is for agents, and {agent.name} is none"
             raise UserError(message, hint="leave it out", code="usage")

@@ -189,6 +189,12 @@ def run(options: argparse.Namespace) -> int:
     return running.run(options)
 
 
+def runs(options: argparse.Namespace) -> int:
+    from paddock.cli import runs
+
+    return runs.runs(options)
+
+
 def stop(options: argparse.Namespace) -> int:
     from paddock.cli import ending
 

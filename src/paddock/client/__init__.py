@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from paddock.client._sync.command import Command
     from paddock.client._sync.core import Paddock
     from paddock.client.answers import Change, Entry
+    from paddock.reports import RunInfo
 
-__all__ = ["AsyncBox", "AsyncCommand", "AsyncPaddock", "Box", "Change", "Command", "Entry", "Paddock"]
+__all__ = ["AsyncBox", "AsyncCommand", "AsyncPaddock", "Box", "Change", "Command", "Entry", "Paddock", "RunInfo"]
 
 
 def __getattr__(name: str) -> object:
@@ -29,5 +30,9 @@ def __getattr__(name: str) -> object:
         from paddock.client import answers
 
         return getattr(answers, name)
+    if name == "RunInfo":
+        from paddock.reports import RunInfo
+
+        return RunInfo
     msg = f"module 'paddock.client' has no attribute {name!r}"
     raise AttributeError(msg)

@@ -102,6 +102,9 @@ class Engine(Protocol):
     def killed(self, placement: Placement) -> str:
         """What the kernel did to processes of a running box at its limits, as a reason; empty when it did nothing."""
 
+    def processor_s(self, evidence: Evidence) -> float:
+        """What a running box used of processors since it started. May wait."""
+
     def limits(self, placement: Placement, *, running: bool) -> tuple[LimitReport, ...]:
         """Each limit and who holds it."""
 

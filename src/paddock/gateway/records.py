@@ -202,6 +202,25 @@ class Reader:
             raise Unavailable(f"the network log cannot be read: {error.strerror}", code="no-log") from error
         return found
 
+    def skip(self) -> None:
+        """Begin with what comes from now on."""
+        for path in self._paths:
+            try:
+                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            except FileNotFoundError:
+                continue
+            try:
+                segment = header(fd)[0]
+                if segment > self._segment:
+                    self._segment, self._offset = segment, os.fstat(fd).st_size
+            finally:
+                os.close(fd)
+
+    @property
+    def segment(self) -> int:
+        """The number of the half that was read last: it leaps where one was emptied unread."""
+        return self._segment
+
     def _read_halves(self, found: list[Record]) -> bool:
         """Whether no half was emptied while it was read."""
         fds = []

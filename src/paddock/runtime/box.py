@@ -79,7 +79,7 @@ class Box:
         notes, self.notes = self.notes, []
         return notes
 
-    def info(self, limits: tuple[LimitReport, ...] = (), network: str = "none") -> BoxInfo:
+    def info(self, limits: tuple[LimitReport, ...] = (), network: str = "none", doing: str = "") -> BoxInfo:
         spec = self.row.spec
         return BoxInfo(
             id=self.row.id,
@@ -106,5 +106,6 @@ class Box:
             ssh_keys=spec.ssh_keys,
             logins=spec.logins,
             definition=spec.definition,
+            doing=doing,
             untold=untold.count(self.untold.peek()),
         )

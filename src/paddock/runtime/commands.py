@@ -35,6 +35,7 @@ def journal_bytes(wanted: Limits) -> int:
 def start_message(
     spec: ExecSpec, job: str, env: dict[str, str], default_cwd: str, journal_bytes: int = limits.JOURNAL_BYTES
 ) -> Message:
+    kept = spec.keep or spec.detach
     merged = {**env, **spec.env}
     if spec.tty:
         merged.setdefault("TERM", "xterm-256color")
@@ -46,11 +47,11 @@ def start_message(
         "cwd": os.path.normpath(os.path.join(default_cwd, spec.cwd)),
         "tty": {"rows": spec.tty.rows, "cols": spec.tty.cols} if spec.tty else None,
         "stdin": spec.stdin,
-        "keep": spec.keep or spec.detach,
+        "keep": kept,
         "main": spec.main,
         "detached": spec.detach,
         "timeout_s": spec.timeout_s,
-        "journal_bytes": journal_bytes if spec.keep or spec.detach else 0,
+        "journal_bytes": journal_bytes if kept else min(journal_bytes, limits.RUN_JOURNAL_BYTES) * spec.journal,
     }
 
 

@@ -21,6 +21,7 @@ from paddock.runtime.flags import canonical, merge
 from paddock.runtime.lifetimes import Lifetimes, Visits
 from paddock.runtime.normalise import check_agent, normalise, require_same_shape, with_agent
 from paddock.runtime.register import Register
+from paddock.runtime.runs import Runs, doing
 from paddock.runtime.sshagents import Agents
 from paddock.runtime.usages import Usages
 from paddock.runtime.workspaces import Workspaces
@@ -63,6 +64,7 @@ class Runtime:
         self.find = self.register.find
         self.workspaces = Workspaces(f"{paths.state}/placeholders", self.boxes)
         self.usages = Usages(paths.usage, self.background.queue, self._overspent)
+        self.runs = Runs(paths.runs)
         self.credentials = Credentials(opened(paths.secrets, os.environ), os.environ, self.usages.spending)
         parts = self.boxes, self.engine, self.credentials, self.usages
         self.network = make_network(*parts) if make_network else None
@@ -249,11 +251,11 @@ class Runtime:
 
     def info(self, box: Box) -> BoxInfo:
         limits = self.engine(box).limits(box.placement, running=box.handle is not None)
-        return box.info(limits, network=self._network_word(box))
+        return box.info(limits, network=self._network_word(box), doing=doing(self, box))
 
     def brief(self, box: Box) -> BoxInfo:
         """Without its limits, which take a look at the kernel."""
-        return box.info(network=self._network_word(box))
+        return box.info(network=self._network_word(box), doing=doing(self, box))
 
     def _network_word(self, box: Box) -> str:
         return self.network.word(box) if self.network is not None else "none"

@@ -62,19 +62,24 @@ async def _start_with(runtime: Runtime, box: Box, spec: ExecSpec, job: str) -> s
     return channel
 
 
-async def start(runtime: Runtime, box: Box, spec: ExecSpec) -> tuple[str, socket.socket]:
-    """Start a command and hand back its channel; init's answer is the first thing on it."""
+async def start(
+    runtime: Runtime, box: Box, spec: ExecSpec, job: str = "", shown: tuple[str, ...] = ()
+) -> tuple[str, socket.socket]:
+    """Start a command and hand back its channel; init's answer is the first thing on it.
+
+    `job` is its name if it has one, as a run does; `shown` are its words as the list of jobs keeps them.
+    """
     commands.check_user(spec.user)
     _expect_answers(runtime, box, spec)
     await runtime.lifetimes.start(box)
     runtime.lifetimes.watch.set_active(box.row.id, active=True)
-    job = commands.new_job_id()
+    job = job or commands.new_job_id()
     message = _start_message(runtime, box, spec, job)
     channel = channels.connect(runtime.engine(box), box)
     try:
         if message["journal_bytes"]:
             with commands.journal_files(box.directory, job) as fds:
-                await _record(runtime, box, job, spec)
+                await _record(runtime, box, job, shown or spec.argv)
                 await _send_recorded(runtime, box, job, channel, message, fds)
         else:
             await channels.send(box, channel, message, [])
@@ -98,9 +103,9 @@ def _start_message(runtime: Runtime, box: Box, spec: ExecSpec, job: str) -> Mess
     return commands.start_message(spec, job, runtime.environment(box), wanted.workdir, journal_bytes)
 
 
-async def _record(runtime: Runtime, box: Box, job: str, spec: ExecSpec) -> None:
+async def _record(runtime: Runtime, box: Box, job: str, argv: tuple[str, ...]) -> None:
     register = runtime.register
-    await register.add_job(box, JobRow(id=job, argv=spec.argv, started_at=now()))
+    await register.add_job(box, JobRow(id=job, argv=argv, started_at=now()))
     jobs = await register.jobs(box)
     for old in jobs[: -limits.JOBS_KEPT_PER_BOX]:
         if not journals.state(box.directory, old.id).running:
@@ -125,16 +130,17 @@ async def channel(runtime: Runtime, name: str) -> tuple[Box, socket.socket]:
     return box, channels.connect(runtime.engine(box), box)
 
 
-async def session(runtime: Runtime, box: Box, spec: ExecSpec) -> tuple[str, socket.socket]:
-    """Re-attach to the box's waiting terminal session, or start one."""
-    if box.handle is not None and spec.tty:
-        engine = runtime.engine(box)
-        for row in await channels.processes(engine, box):
-            if row.get("tty") and row.get("clients") == 0:
-                found = channels.connect(engine, box)
-                await commands.send(found, {"op": "connect", "id": str(row.get("id"))}, [])
-                return str(row.get("id")), found
-    return await start(runtime, box, spec)
+async def waiting(runtime: Runtime, box: Box) -> tuple[str, socket.socket] | None:
+    """Attach again to the terminal session that waits in a box, if one does."""
+    if box.handle is None:
+        return None
+    engine = runtime.engine(box)
+    for row in await channels.processes(engine, box):
+        if row.get("tty") and row.get("clients") == 0:
+            found = channels.connect(engine, box)
+            await commands.send(found, {"op": "connect", "id": str(row.get("id"))}, [])
+            return str(row.get("id")), found
+    return None
 
 
 async def signal(runtime: Runtime, name: str, job: str, number: int) -> None:

@@ -12,24 +12,29 @@ from dataclasses import dataclass
 from paddock import frames
 from paddock.errors import Unavailable
 from paddock.runtime.commands import journal_paths
+from paddock.text import neutralise
 
 _TAIL_BYTES = 4096
-_CODE_MAX = 255
+_CODE_MAX, _SIGNALS = 255, 65
+_REFUSED_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalState:
     running: bool
     exit_code: int | None
+    signal: int | None = None
+    timed_out: bool = False
+    refused: str = ""  # why the command could not be started
 
 
 def state(directory: str, job: str) -> JournalState:
     """Whether the journal holds the command's end, without reading all of it: the end is its last frame."""
     tails = [_tail(path) for path in journal_paths(directory, job)]
     for tail in tails:
-        code = _exit_code(tail, job)
-        if code is not None:
-            return JournalState(running=False, exit_code=code)
+        end = _end(tail, job)
+        if end is not None:
+            return end
     return JournalState(running=True, exit_code=None)
 
 
@@ -75,7 +80,7 @@ def _tail(path: str) -> bytes:
         os.close(fd)
 
 
-def _exit_code(tail: bytes, job: str) -> int | None:
+def _end(tail: bytes, job: str) -> JournalState | None:
     """The end is the last frame: find the one that ends exactly where the file does, and names the job.
 
     A command's own output may look like such a frame. But it does not know its job: only init and the host do.
@@ -87,11 +92,21 @@ def _exit_code(tail: bytes, job: str) -> int | None:
                 message = frames.decode_message(tail[start + frames.HEADER.size :])
             except Unavailable:
                 continue
-            code = message.get("code")
             if message.get("id") != job:
                 continue
-            if message.get("event") == "exit" and type(code) is int and 0 <= code <= _CODE_MAX:
-                return code
+            if message.get("event") == "exit" and (found := ended(message)):
+                return found
             if message.get("event") == "error":
-                return 127 if message.get("code") == "not-found" else 126
+                code = 127 if message.get("code") == "not-found" else 126
+                refused = neutralise(str(message.get("message", "")), _REFUSED_CHARS)
+                return JournalState(running=False, exit_code=code, refused=refused)
     return None
+
+
+def ended(message: frames.Message) -> JournalState | None:
+    """init's word that a command ended, in its journal or to whoever waits; None if it makes no sense."""
+    code, number = message.get("code"), message.get("signal")
+    if type(code) is not int or not 0 <= code <= _CODE_MAX:
+        return None
+    known = number if type(number) is int and 0 < number < _SIGNALS else None
+    return JournalState(running=False, exit_code=code, signal=known, timed_out=message.get("timed_out") is True)

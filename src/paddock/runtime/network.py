@@ -278,6 +278,12 @@ class Networks:
         if usage := await gateway.usage(box.row.id):
             self._usages.heard(box, usage)
 
+    async def count(self, box: Box) -> None:
+        """Have the gateway say what a box spent, down to its last request."""
+        gateway = self.supervisor.gateway
+        if gateway is not None and self._added.get(box.row.id) is gateway and self._credentials.concern(box):
+            await self._ask_usage(box, gateway)
+
     def _is_behind(self, box: Box, gateway: Gateway) -> bool:
         if self._added.get(box.row.id) is not gateway or box.row.id not in self._given:
             return False  # it is closed

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from paddock import fs, proc
 from paddock.errors import PaddockError, Unavailable
 from paddock.model import BoxId, BoxState
-from paddock.runtime import bases, commands, departures, homecoming, journals, records, tooling
+from paddock.runtime import bases, commands, departures, homecoming, journals, records, runs, tooling
 from paddock.runtime.box import Box
 from paddock.runtime.rebuild import set_aside
 
@@ -60,6 +60,8 @@ class _Recovery:
         self._clear_journals()
         self._clear_strays({*self._runtime.boxes, *kept})
         await self._sweep()
+        self._runtime.runs.recovered.clear()
+        self._runtime.background.later(runs.recover(self._runtime), "look at runs")
 
     def _say(self, line: str) -> None:
         self._runtime.repairs.append(line)

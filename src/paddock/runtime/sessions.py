@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from paddock import agents
 from paddock.agents import Turn
-from paddock.runtime import execution
+from paddock.runtime import execution, runs
 from paddock.runtime.furnishing import agent_of
 
 if TYPE_CHECKING:
@@ -25,8 +25,10 @@ async def begin(runtime: Runtime, box: Box, turn: Turn, spec: ExecSpec) -> tuple
     agent = agent_of(box)
     spec = replace(spec, argv=(program(agent), *agents.compose(agent, turn)))
     again = spec.tty is not None and not spec.detach and turn == Turn()
-    job, channel = await (execution.session if again else execution.start)(runtime, box, spec)
-    return job, channel, spec
+    if again and (waiting := await execution.waiting(runtime, box)):
+        return *waiting, spec
+    start = execution.start(runtime, box, spec) if agent.plain else runs.launch(runtime, box, spec, turn)
+    return *(await start), spec
 
 
 def program(agent: Agent) -> str:

@@ -14,6 +14,8 @@ from tests.support.guest import ENVIRONMENT, new_guest
 from tests.support.installation import alive, until
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.support.guest import Client, Guest
 
 pytestmark = pytest.mark.box
@@ -128,6 +130,21 @@ def test_a_signal_needs_no_connection_to_the_command(guest: Guest) -> None:
     assert guest.ask(op="signal", id=started["id"], signal=signal.SIGTERM)["event"] == "done"
     assert client.finish().code == 143
     assert guest.ask(op="signal", id=started["id"], signal=signal.SIGTERM)["code"] == "ended"
+
+
+def test_the_host_ends_a_command_and_all_below_it_and_says_with_which_code(guest: Guest, tmp_path: Path) -> None:
+    client = guest.client()
+    started = client.start("sh", "-c", f"setsid sleep 60 & echo $! > {tmp_path}/child; wait")
+    until(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text(), "its child runs")
+    for code in (-1, 256):
+        assert guest.ask(op="end", id=started["id"], code=code)["code"] == "protocol"
+    assert guest.ask(op="end", id="nobody", code=1)["code"] == "no-process"
+    assert len(guest.ask(op="list")["processes"]) == 1
+    assert guest.ask(op="end", id=started["id"], code=124)["event"] == "done"
+    assert client.finish().code == 124
+    guest.await_idle()
+    assert guest.ask(op="end", id=started["id"], code=3)["event"] == "done"
+    assert guest.ask(op="wait", id=started["id"])["code"] == 124, "an end is an end"
 
 
 def test_a_signal_reaches_a_command_whose_input_is_stuck(guest: Guest) -> None:

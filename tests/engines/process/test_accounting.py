@@ -330,6 +330,27 @@ def test_what_a_box_wrote_counts_for_processes_that_have_ended_too(
     assert 8 * MIB <= figures[box] < 9 * MIB
 
 
+def test_processor_time_counts_for_processes_that_have_ended_too(
+    start: Callable[[Callable[[Ready], None]], int],
+) -> None:
+    def work() -> None:
+        while time.process_time() < 0.2:
+            pass
+
+    def work_by_child(ready: Ready) -> None:
+        pid = os.fork()
+        if pid == 0:
+            work()
+            os._exit(0)
+        os.waitpid(pid, 0)
+        ready()
+
+    idle, box = start(_idle), start(work_by_child)
+    assert accounting.processor_of(idle) < 0.1
+    assert 0.15 <= accounting.processor_of(box) < 5
+    assert accounting.processor_of(2**22 + 1) == 0
+
+
 @pytest.mark.parametrize("loop", [(10, 11), (10, 10)])
 def test_parents_that_form_a_ring_do_not_hang_it(tmp_path: Path, loop: tuple[int, int]) -> None:
     """Pids reused between two reads can look like that."""

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from paddock.client._sync.policies import Policies
     from paddock.frames import Message
-    from paddock.reports import RemovalInfo
+    from paddock.reports import RemovalInfo, RunInfo
 
 
 class Paddock:
@@ -199,6 +199,19 @@ class Paddock:
 
     def ls(self) -> list[BoxInfo]:
         return [codec.from_wire(BoxInfo, row) for row in expect_list(self.call("ls"))]
+
+    def runs(self, box: str = "", limit: int = 0) -> list[RunInfo]:
+        """Runs of agents, the newest first: of all boxes, or of one, which may be gone. Without a limit all of them."""
+        from paddock.reports import RunInfo
+
+        rows = expect_list(self.call("runs", box=box, limit=limit))
+        return [codec.from_wire(RunInfo, row) for row in rows]
+
+    def run_record(self, run: str) -> RunInfo:
+        """One run by its id, or by a beginning of it that no other has."""
+        from paddock.reports import RunInfo
+
+        return codec.from_wire(RunInfo, self.call("run_show", run=run))
 
     def prune(self) -> list[RemovalInfo]:
         """Remove all boxes that are stopped or failed; those stay that hold changes or commits nowhere else."""

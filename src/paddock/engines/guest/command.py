@@ -54,6 +54,7 @@ class Command:
         self.clients: list[Connection] = []
         self.awaiting: list[Connection] = []  # want to know its end alone
         self.timed_out = False
+        self.ended_with: int | None = None  # the host ended it, and says with which code
         self.status: int | None = None
         self.done = False
         self._slave = -1
@@ -303,6 +304,14 @@ class Command:
                 self._finish_all_outputs()
             spawn.kill_tree(self.pid)
 
+    def end(self, code: int) -> None:
+        """The host's wish, as a deadline would: it and what is below it now."""
+        if not 0 <= code <= 255:
+            raise Refused("protocol", "no exit code")
+        if self.status is None:
+            self.ended_with = code
+            spawn.kill_tree(self.pid)
+
     def _finish_all_outputs(self) -> None:
         for fd in list(self._outputs):
             while fd in self._outputs and self._read(fd) and not any(c.pending > HIGH_BYTES for c in self.clients):
@@ -335,6 +344,8 @@ class Command:
         code = 128 + number if number else os.WEXITSTATUS(self.status)
         if self.timed_out:
             code = 124
+        elif self.ended_with is not None:
+            code = self.ended_with
         return {"event": "exit", "code": code, "signal": number, "timed_out": self.timed_out}
 
 

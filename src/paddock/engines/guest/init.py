@@ -181,6 +181,10 @@ class Init:
         self._find(request).signal(int(request["signal"]))
         client.send(message({"event": "done"}))
 
+    def _end(self, client: Connection, request: Request, _fds: list[int]) -> None:
+        self._find(request).end(int(request["code"]))
+        client.send(message({"event": "done"}))
+
     def _ping(self, client: Connection, _request: Request, _fds: list[int]) -> None:
         counts = {"processes": len(self.processes), "connections": len(self.connections)}
         client.send(message({"event": "pong", **counts}))
@@ -227,6 +231,7 @@ class Init:
         "list": _list,
         "wait": _wait,
         "signal": _signal,
+        "end": _end,
         "ping": _ping,
         "seal": _new_door,
         "handles": _give_handles,

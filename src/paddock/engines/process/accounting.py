@@ -88,6 +88,18 @@ def written_of(init_pids: Iterable[int], proc_root: str = "/proc") -> dict[int, 
     return {init: sum(_written(pid, proc_root) for pid in own) for init, own in members.items()}
 
 
+def processor_of(init_pid: int, proc_root: str = "/proc") -> float:
+    """Seconds of processors that a box used: its living processes, and all those they have waited for."""
+    ticks = sum(_ticks(pid, proc_root) for pid in family(init_pid, proc_root))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _ticks(pid: int, proc_root: str) -> int:
+    data = _read(f"{proc_root}/{pid}/stat") or b""
+    fields = data[data.rfind(b")") + 1 :].split()
+    return sum(map(int, fields[11:15]))  # of its own and of its children, in programs and in the kernel
+
+
 def _written(pid: int, proc_root: str) -> int:
     for line in (_read(f"{proc_root}/{pid}/io") or b"").splitlines():
         if line.startswith(b"write_bytes:"):

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from paddock import fs, limits
-from paddock.engines.process import bounds, covers, handle, init_socket, storage
+from paddock.engines.process import accounting, bounds, covers, handle, init_socket, storage
 from paddock.engines.process import plan as plans
 from paddock.engines.process.covers import Covers
 from paddock.engines.process.handle import ProcessHandle
@@ -196,6 +196,9 @@ class ProcessEngine:
 
     def killed(self, placement: Placement) -> str:
         return self._bounds.killed(placement)
+
+    def processor_s(self, evidence: Evidence) -> float:
+        return accounting.processor_of(evidence.pid)
 
     def limits(self, placement: Placement, *, running: bool) -> tuple[LimitReport, ...]:
         return self._bounds.report(placement, running=running)

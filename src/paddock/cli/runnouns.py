@@ -1,0 +1,28 @@
+"""The words of `runs`, and of a run what it may do in silence."""
+
+from __future__ import annotations
+
+from paddock.cli import verbs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from paddock.cli.parser import Parser
+
+
+def runs(sub: Parser) -> None:
+    sub.usage = "paddock runs [--json] [--limit N] [BOX]\n       paddock runs show [--json] ID"
+    sub.description = (
+        "List what agents did: how each run ended, what changed, what it cost. `show`\n"
+        "tells all of one run; the beginning of its id is enough."
+    )
+    sub.epilog = "examples:\n  paddock runs --limit 5\n  paddock runs show 3f2a"
+    sub.set_defaults(target=verbs.runs)
+    sub.add_argument("what", nargs="?", default="", metavar="BOX|show", help="default: all boxes, also those gone")
+    sub.add_argument("run", nargs="?", default="", metavar="ID", help="of `show`")
+    sub.add_argument("--limit", default="", metavar="N", help="the newest N (default: 20)")
+    sub.add_argument("--json", action="store_true", help="for programs")
+
+
+def stuck_option(sub: Parser) -> None:
+    what = "end a headless run silent for so long; or never"
+    sub.add_argument("--stuck-after", default="", metavar="TIME", help=what)
