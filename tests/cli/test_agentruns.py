@@ -146,3 +146,19 @@ def test_a_definition_that_a_box_could_change_is_refused(installation: Installat
     assert b"could change it" not in gone.stderr
     assert installation.cli("rm", "-f", "mine-other").returncode == 0
     other.rmdir()
+
+
+def test_an_agent_that_is_not_there_is_said_with_what_installs_it(installation: Installation) -> None:
+    file = scripted.install(installation.workspace, "true", '[install]\nnpm = "no-such-package-of-ours"\n')
+    file.write_text(file.read_text().replace(f'program = "{installation.workspace}/mine.sh"', 'program = "no-such"'))
+    done = installation.cli("run", "--agent-file", str(file), "--", "p")
+    assert done.returncode == 2
+    error, hint = done.stderr.decode().splitlines()
+    assert error == "error: an agent of the tests is not installed"
+    assert hint == "hint: `paddock agent install mine`"
+    assert installation.cli("ls", "-q").stdout == b"", "no box was made"
+    with Person(installation, "run", "--agent-file", str(file)) as terminal:
+        terminal.sees(b"Install no-such-package-of-ours for boxes? [Y/n]")
+        terminal.enter("n")
+        terminal.sees(b"hint: `paddock agent install mine`")
+        assert terminal.leaves() == 2

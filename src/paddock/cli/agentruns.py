@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from paddock import agents
 from paddock.agents import Found
-from paddock.cli import following, opening, runend, turns
+from paddock.cli import following, opening, runend, terminal, turns
 from paddock.cli import options as words
 from paddock.cli.attach import Detached
 from paddock.cli.main import warn
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from paddock.agents import Turn
+    from paddock.agents import Agent, Turn
     from paddock.client import Box, Command, Paddock
     from paddock.model import BoxInfo, ExecSpec
 
@@ -28,7 +28,7 @@ def run(paddock: Paddock, options: argparse.Namespace) -> int:
     following.refuse_rm(words.mode(options), options)
     found, info = _named(paddock, options)
     turn = turns.turn(found.agent, options)
-    box = _box(paddock, found, info, options)
+    box = _box(paddock, found, info, turn, options)
     following.refuse_rm(box.info.mode, options)
     spec = _exec_spec(options, turn, box)
     if options.detach:
@@ -90,11 +90,46 @@ def _checked(found: Found, infos: Sequence[BoxInfo], options: argparse.Namespace
     return checked(found, infos, [words.place(word) for word in shown])
 
 
-def _box(paddock: Paddock, found: Found, info: BoxInfo | None, options: argparse.Namespace) -> Box:
+def _require_program(paddock: Paddock, found: Found, info: BoxInfo | None, turn: Turn) -> None:
+    """It is there and knows the flags of this run. One that is named by its path is run as it is."""
+    agent = found.agent
+    argv = agents.compose(agent, turn)
+    if agent.plain or agent.program.startswith("/"):
+        return
+    from paddock.cli import checking
+
+    try:
+        checking.ensure(paddock, found, argv)
+    except UserError as error:
+        if error.code != "not-installed":
+            raise
+        if info is None:  # else it may be in the box's own home
+            _offer(paddock, agent, error)
+            checking.ensure(paddock, found, argv)
+
+
+def _offer(paddock: Paddock, agent: Agent, error: UserError) -> None:
+    """To install it, where there is somebody to answer."""
+    package = agent.install.npm or agent.install.pip
+    if not package or not terminal.is_terminal():
+        raise error
+    version = f" {agent.verified}" if agent.verified else ""
+    print(f"{error.message}. Install {package}{version} for boxes? [Y/n] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in {"", "y", "yes"}:
+        raise error
+    from paddock.cli import installing
+
+    installing.installed(paddock, agent)
+
+
+def _box(paddock: Paddock, found: Found, info: BoxInfo | None, turn: Turn, options: argparse.Namespace) -> Box:
+    """What is missing is said before anything is made."""
     if info:
+        _require_program(paddock, found, info, turn)
         return opening.known(paddock, info, found.agent, options)
-    before = {info.id: info for info in paddock.ls()}
     request, lent = opening.request(paddock, options, found, ephemeral=False)
+    _require_program(paddock, found, info, turn)
+    before = {info.id: info for info in paddock.ls()}
     box, is_new = paddock.open(request, lent.given)
     if is_new:
         opening.warn_about_limits(box.refresh().limits)

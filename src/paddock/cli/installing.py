@@ -46,15 +46,19 @@ def install(options: argparse.Namespace) -> int:
     word, _, version = options.name.partition("@")
     with Paddock() as paddock:
         found = chosen(word, options.agent_file, paddock.paths.config)
-        asked = packages.order(found.agent, version)
-        store = Store(paddock.paths.tools)
-        with store.turn():
-            tool = _there(store, found.agent, asked) or _fetched(paddock, store, found.agent, asked)
-        record = tool.record
+        record = installed(paddock, found.agent, version)
         size = text.size(record.size_bytes)
         print(f"{record.name} {record.version}: {record.files} files, {size}, sha256 {record.digest}")
         _check(paddock, found)
     return 0
+
+
+def installed(paddock: Paddock, agent: Agent, version: str = "") -> Record:
+    """Into the store, unless it is there."""
+    asked = packages.order(agent, version)
+    store = Store(paddock.paths.tools)
+    with store.turn():
+        return (_there(store, agent, asked) or _fetched(paddock, store, agent, asked)).record
 
 
 def _there(store: Store, agent: Agent, asked: Order) -> Tool | None:

@@ -21,7 +21,7 @@ from paddock.metering.budget import dollars
 from paddock.model import BoxId
 from paddock.reports import RunInfo
 from paddock.runs.store import Began, Kept, Store
-from paddock.runtime import channels, commands, execution, journals, runends, runwatch
+from paddock.runtime import channels, commands, execution, journals, runends, runwatch, tooling
 from paddock.runtime.furnishing import agent_of
 from paddock.runtime.runwatch import Log
 
@@ -132,13 +132,13 @@ async def begin(runtime: Runtime, box: Box, agent: Agent, turn: Turn, version: s
     return info.id
 
 
-async def launch(
-    runtime: Runtime, box: Box, spec: ExecSpec, turn: Turn, version: str = ""
-) -> tuple[str, socket.socket]:
+async def launch(runtime: Runtime, box: Box, spec: ExecSpec, turn: Turn) -> tuple[str, socket.socket]:
     """Start an agent's command with a record of its run; nothing of it stays if the command cannot be sent."""
     commands.check_user(spec.user)
     await runtime.lifetimes.start(box)  # what that writes, as the files of a clone, is none of the agent's doing
-    run = await begin(runtime, box, agent_of(box), turn, version)
+    agent = agent_of(box)
+    version = await asyncio.to_thread(tooling.version_of, box, agent, runtime.paths)
+    run = await begin(runtime, box, agent, turn, version)
     active = runtime.runs.active[run]
     shown = tuple(word.replace(turn.prompt, "PROMPT") if turn.prompt else word for word in spec.argv)
     try:

@@ -27,8 +27,9 @@ async def begin(runtime: Runtime, box: Box, turn: Turn, spec: ExecSpec) -> tuple
     again = spec.tty is not None and not spec.detach and turn == Turn()
     if again and (waiting := await execution.waiting(runtime, box)):
         return *waiting, spec
-    start = execution.start(runtime, box, spec) if agent.plain else runs.launch(runtime, box, spec, turn)
-    return *(await start), spec
+    if agent.plain:
+        return *await execution.start(runtime, box, spec), spec
+    return *await runs.launch(runtime, box, spec, turn), spec
 
 
 def program(agent: Agent) -> str:

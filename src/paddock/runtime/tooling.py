@@ -41,6 +41,19 @@ def kept(box: Box) -> tuple[Mount, ...]:
         return ()
 
 
+def version_of(box: Box, agent: Agent, paths: Paths) -> str:
+    """Of the agent's program that the box has, if that is known without asking it. May wait."""
+    store = tools.Store(paths.tools)
+    for version in store.versions(agent.name) if box.tools else ():
+        tool = store.find(agent.name, version)
+        if tool is not None and tool.mount in box.tools:
+            return version
+    spec = box.row.spec
+    located = tools.located(agent, paths, spec.caller_path, spec.caller_home)
+    probe = tools.Probes(paths.probes).find(located.identity) if located else None
+    return probe.version if probe else ""
+
+
 def users(boxes: Iterable[Box], tree: str) -> tuple[str, ...]:
     """The boxes that have a tree of the store, or are being started with it."""
     alive = [box for box in boxes if box.handle is not None or box.in_place]
