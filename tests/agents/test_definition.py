@@ -13,7 +13,7 @@ HEAD = 'name = "mine"\ntitle = "Mine"\nprogram = "mine"\n'
 def test_everything_has_a_default_but_who_it_is() -> None:
     agent = agents.parse(HEAD)
     assert (agent.keys.any, agent.hosts.allow, agent.seed, agent.headless.argv, agent.plain) == ((), (), (), (), False)
-    assert agent.version == ("--version",)
+    assert (agent.version, agent.help) == ((), ())
     for missing in ("name", "title", "program"):
         with pytest.raises(UserError, match=f"missing key '{missing}'"):
             agents.parse("\n".join(line for line in HEAD.splitlines() if not line.startswith(missing)))

@@ -136,8 +136,8 @@ class Agent:
     verified: str = ""
     stand_in: bool = False
     stuck_after_s: float = 900.0
-    version: Strings = ("--version",)
-    help: tuple[Strings, ...] = (("--help",),)
+    version: Strings = ()  # words that have it print its version; none: it is not asked
+    help: tuple[Strings, ...] = ()  # pages of its help
     install: Install = field(default_factory=Install)
     words: Words = field(default_factory=Words)
     interactive: Words = field(default_factory=Words)
