@@ -19,7 +19,7 @@ name = "{name}"
 title = "Demo"
 program = "{program}"
 verified = "1.0.0"
-{more}
+{asked}{more}
 [install]
 {install}
 [words]
@@ -36,7 +36,8 @@ since = {{"--full" = "0.9"}}
 
 
 def text(name: str = "demo", *, program: str = "demo", install: str = 'npm = "demo"', more: str = "") -> str:
-    return TEXT.format(name=name, program=program, install=install, more=more)
+    asked = "" if "help = " in more else 'version = ["--version"]\nhelp = [["--help"]]\n'
+    return TEXT.format(name=name, program=program, install=install, asked=asked, more=more)
 
 
 def agent(name: str = "demo", **rest: str) -> Agent:

@@ -7,6 +7,7 @@ is kept. What was learned counts for as long as the program is the same.
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -110,6 +111,7 @@ class Probes:
         rows.pop(identity, None)
         rows[identity] = codec.to_wire(probe)
         kept = dict(list(rows.items())[-limits.PROBES_MAX :])
+        fs.make_private_dir(os.path.dirname(self.path))
         fs.write_atomic(self.path, json.dumps(kept).encode(), sync=False)
 
     def _rows(self) -> dict[str, object]:
