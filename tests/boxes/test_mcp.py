@@ -61,6 +61,8 @@ allow = ["{origin.rule}"]
 {extra}
 [alone]
 command = ["python3", "-c", {json.dumps(SERVER)}, "alone"]
+[broken]
+command = ["sh", "-c", "echo no such thing >&2; exit 3"]
 [other]
 command = ["cat"]
 [web]
@@ -99,14 +101,15 @@ def test_a_named_server_answers_from_a_box_of_its_own(agent: Robot, origin: Orig
         'sorted(set(os.environ) & {"OF_THE_SERVER", "OF_THE_AGENT"})',
         f'reach("http://localhost:{origin.port}/")',
         'open("/tmp/servers", "w").close(), open("kept", "a").write("x"), os.path.exists("/tmp/servers")',
-        'os.environ["PADDOCK_BOX"]',
+        'os.environ["PADDOCK_BOX"], os.environ["HOME"] == os.getcwd()',
         'os.listdir("/run/mcp") if os.path.exists("/run/mcp") else None',
     )
     agent.says("touch /tmp/agents", "--mcp", "named", "-e", "OF_THE_AGENT=1")
     first, *answers = ask(agent, OWN, "named", *asked)
     assert first == "named"
     assert answers == [
-        *("False", "False", "['OF_THE_SERVER']", repr("hello from the host\n"), "(None, 1, True)", "'mcp-named'"),
+        *("False", "False", "['OF_THE_SERVER']", repr("hello from the host\n"), "(None, 1, True)"),
+        "('mcp-named', True)",
         "None",
     ]
     look = 'ls marker /tmp/agents; ls /tmp/servers; echo "$OF_THE_AGENT-$OF_THE_SERVER"; '
@@ -131,7 +134,7 @@ def test_only_what_was_named_is_reachable(agent: Robot) -> None:
     unknown = agent.does("true", "--name", "third", "--mcp", "nope")
     assert unknown.returncode == 2
     assert b"no MCP server 'nope'" in unknown.stderr
-    assert f"{agent.installation.home}/config/mcp.toml (alone, named, other, web)".encode() in unknown.stderr
+    assert f"{agent.installation.home}/config/mcp.toml (alone, broken, named, other, web)".encode() in unknown.stderr
 
 
 def test_a_url_opens_its_host_and_is_listed_with_its_headers(agent: Robot, origin: Origin) -> None:
@@ -200,6 +203,23 @@ def test_a_daemon_that_was_killed_serves_them_again(own_installation: Installati
         assert (
             own_installation.cli("exec", agent.box, "sh", "-c", "echo again | paddock-mcp other").stdout == b"again\n"
         )
+
+
+def test_why_a_server_failed_is_told_at_the_end_of_the_run_or_before_the_next(agent: Robot) -> None:
+    told = [agent.does("paddock-mcp broken </dev/null", "--mcp", "broken").stderr]
+
+    def is_told() -> bool:
+        told.append(agent.does("true").stderr)
+        return b"the MCP server broken failed: exit code 3 no such thing" in b"".join(told)
+
+    until(is_told, "its box has ended")
+
+
+def test_the_sdk_names_servers_too(agent: Robot) -> None:
+    with agent.installation.sdk() as sdk:
+        box = sdk.agent(agent.name, str(agent.installation.workspace), mcp=("other",))
+        assert box.info.mcp == ("other",)
+        assert box.exec(["sh", "-c", "echo hello | paddock-mcp other"]).stdout == b"hello\n"
 
 
 def test_a_list_that_the_agent_broke_is_left_alone_and_told(agent: Robot) -> None:

@@ -160,7 +160,8 @@ def _headers(runtime: Runtime, box: Box, server: McpServer) -> dict[str, str]:
     headers = dict(server.headers)
     held = {item.name: item for item in runtime.credentials.held(box)} if server.url else {}
     for name in server.secrets if server.url else ():
-        item = held[name]
+        if (item := held.get(name)) is None:
+            continue  # its record is lost, and the gateway says so
         header = (*item.binding.headers, "authorization")[0]
         headers[header] = f"Bearer {item.placeholder}" if header == "authorization" else item.placeholder
     return headers

@@ -33,7 +33,8 @@ async def start(runtime: Runtime, box: Box, server: McpServer) -> socket.socket:
     """The channel of the server's command; its box ends with it."""
     place = f"{box.directory}/{_DIRECTORY}/{server.name}"
     os.makedirs(place, mode=0o700, exist_ok=True)
-    spec = ExecSpec(argv=server.command, stdin=True)
+    # Its home too: what a package runner fetched is there at the next connection.
+    spec = ExecSpec(argv=server.command, env={"HOME": place}, stdin=True)
     _, _, channel = await execution.run(runtime, request(box.row.spec, server), spec, place=place)
     return channel
 

@@ -34,7 +34,10 @@ log = logging.getLogger(__name__)
 _DIRECTORY: Final = "mcp"
 _FOR_ALL: Final = 0o666  # the box's user is another one; on the host the directory above is ours alone
 _READ_BYTES: Final = 64 * 1024
-_SAID_BYTES: Final = 2048  # of what a server wrote to its standard error last
+_SAID_BYTES: Final = 256  # of what a server wrote to its standard error last
+_GOOD: Final = "exit code 0"
+_NOTES_MAX: Final = 16
+_NOTE_CHARS: Final = 400
 _LAST_ANSWER_S: Final = 60.0  # for a server to end, once its standard input has
 
 
@@ -110,17 +113,26 @@ class Sockets:
         serving.add(task)
         try:
             with peer, await self._start(box, server) as channel:
-                said = await _splice(peer, channel)
-            log.info("the MCP server %s of %s ended: %s", server.name, box.name, said)
+                failure = await _splice(peer, channel)
+            if failure:
+                _tell(box, server, failure)
         except (OSError, PaddockError) as error:
-            log.warning("the MCP server %s of %s: %s", server.name, box.name, neutralise(str(error)))
+            _tell(box, server, str(error))
         finally:
             peer.close()
             serving.discard(task)
 
 
+def _tell(box: Box, server: McpServer, why: str) -> None:
+    """An agent sees that its server hung up; its user is told why, as the server says it."""
+    note = f"the MCP server {server.name} failed: {neutralise(why, _NOTE_CHARS)}"
+    log.warning("%s: %s", box.name, note)
+    if note not in box.notes and len(box.notes) < _NOTES_MAX:
+        box.notes.append(note)
+
+
 async def _splice(peer: socket.socket, channel: socket.socket) -> str:
-    """To the end of the server; what it said of it."""
+    """To the end of the server; how it failed, if it did."""
     channel.setblocking(False)
     up = asyncio.ensure_future(_up(peer, channel))
     down = asyncio.ensure_future(_down(peer, channel))
@@ -128,7 +140,7 @@ async def _splice(peer: socket.socket, channel: socket.socket) -> str:
         await asyncio.wait((up, down), return_when=asyncio.FIRST_COMPLETED)
         if not down.done():
             await asyncio.wait((down,), timeout=0 if up.result() else _LAST_ANSWER_S)
-        return down.result() if down.done() else "its agent left"
+        return down.result() if down.done() else ""
     finally:
         up.cancel()
         down.cancel()
@@ -162,9 +174,9 @@ async def _down(peer: socket.socket, channel: socket.socket) -> str:
             elif kind == frames.STDERR:
                 said = (said + payload)[-_SAID_BYTES:]
             elif kind == frames.MESSAGE and (end := _end(frames.decode_message(payload))):
-                return neutralise(f"{end} {said.decode('utf-8', 'replace')}", _SAID_BYTES)
+                return "" if end == _GOOD else f"{end} {said.decode('utf-8', 'replace')}"
         await asyncio.sleep(0)  # a flood must not keep the daemon from everything else
-    return neutralise(f"without a word {said.decode('utf-8', 'replace')}", _SAID_BYTES)
+    return f"its box ended {said.decode('utf-8', 'replace')}"
 
 
 def _end(message: frames.Message) -> str:
