@@ -260,3 +260,14 @@ TOOL_FILE_BYTES = 16 * MIB  # of a lock file or a report of a package manager
 PROBE_S = 30.0  # for `--version` or `--help`, on a cold disk
 PROBE_BYTES = 512 * KIB  # of what it says
 PROBES_MAX = 256  # programs of which it is remembered
+
+# -- what of the user's own is in a box, and what outlives it --------------------------------------------------------
+KEPT_STATES_MAX = 64  # of agents whose boxes are gone; the oldest goes
+SETTINGS_FILES_MAX = 500  # brought into a box by --with-settings
+SETTINGS_BYTES = 8 * MIB
+SETTINGS_FILE_BYTES = 1 * MIB
+SETTINGS_DEPTH_MAX = 8  # directories within each other
+MCP_SERVERS_PER_BOX = 16
+MCP_CONNECTIONS_MAX = 16  # of one box at once; each is a box of its own
+MCP_FILE_BYTES = 1 * MIB  # the user's list of servers
+MCP_AGENT_FILE_BYTES = 16 * MIB  # an agent's own file with such a list, which may hold more than that

@@ -17,6 +17,7 @@ _ENV_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PORT_MAX = 65535
 _FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}\Z")
 _BUDGET = ("picodollars", "tokens", "requests", "seconds")
+_SERVER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
 _WINSIZE_MAX = 65535  # the kernel's struct winsize holds unsigned shorts
 
 
@@ -177,6 +178,34 @@ class SshUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class McpServer:
+    """A server that an agent may use: a command, which gets a box of its own, or a URL."""
+
+    name: str
+    command: tuple[str, ...] = ()
+    env: dict[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()  # lent to the command's box, or of a URL to the agent's own
+    allow: tuple[str, ...] = ()  # hosts that the command may reach
+    workspace: Literal["none", "ro"] = "none"
+    mounts: tuple[str, ...] = ()  # directories and files of the host that the command sees, read-only
+    url: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not _SERVER.match(self.name):
+            hint = "1 to 64 of a-z A-Z 0-9 _ -, with a letter or digit first"
+            raise UserError(f"{self.name[:80]!r} is not a name of an MCP server", hint=hint, code="bad-mcp")
+        if bool(self.command) == bool(self.url):
+            message = f"the MCP server {self.name!r} needs a command or a url, and not both"
+            raise UserError(message, hint='command = ["program", "argument"] or url = "https://..."', code="bad-mcp")
+        for_command = bool(self.allow or self.env or self.mounts or self.workspace != "none")
+        if (self.url and for_command) or (self.command and self.headers):
+            hint = "a url has secrets and headers; a command has env, secrets, allow, mounts and workspace"
+            raise UserError(f"the MCP server {self.name!r} says what does not go together", hint=hint, code="bad-mcp")
+        check_env(self.env)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lent:
     """Secrets for a box, as their user said them."""
 
@@ -261,6 +290,8 @@ class BoxSpec:
     ssh_socket: str = ""  # of the user's own agent
     logins: tuple[str, ...] = ()  # agents that may log in in it: then a token is inside
     tools: tuple[str, ...] = ()  # agents whose installed programs it has, besides its own
+    with_settings: bool = False  # the user's own settings of the agent are in it, read-only
+    mcp: tuple[McpServer, ...] = ()
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -272,6 +303,8 @@ class BoxSpec:
             raise UserError(f"{len(self.secrets)} secrets, at most {limits.SECRETS_PER_BOX}", code="bad-secret")
         if len(self.ssh_keys) > limits.SSH_KEYS_PER_BOX:
             raise UserError(f"{len(self.ssh_keys)} keys, at most {limits.SSH_KEYS_PER_BOX}", code="bad-ssh-key")
+        if len(self.mcp) > limits.MCP_SERVERS_PER_BOX:
+            raise UserError(f"{len(self.mcp)} MCP servers, at most {limits.MCP_SERVERS_PER_BOX}", code="bad-mcp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,6 +388,8 @@ class BoxInfo:
     logins: tuple[str, ...] = ()  # not empty: a token may be inside
     definition: str = ""  # of an agent that does not come with Paddock
     doing: str = ""  # what its agent does now, in a few words; empty if it does not run
+    with_settings: bool = False
+    mcp: tuple[str, ...] = ()
     untold: int = 0  # things that it left, or that came home, and nobody was told: Box.pending() has them
 
 
@@ -412,6 +447,8 @@ class BoxRequest:
     ssh_socket: str = ""
     logins: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
+    with_settings: bool = False
+    mcp: tuple[str, ...] = ()  # names of servers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

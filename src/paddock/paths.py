@@ -86,6 +86,11 @@ class Paths:
         return f"{self.state}/runs"
 
     @property
+    def kept(self) -> str:
+        """The state of agents whose boxes are gone."""
+        return f"{self.state}/kept"
+
+    @property
     def gateway_log(self) -> str:
         return f"{self.state}/gateway.log"
 

@@ -126,6 +126,7 @@ class RemovalInfo:
     left: LeaveReport = LeaveReport()  # what it left that nobody had been told
     lost: tuple[str, ...] = ()  # went with it
     kept: str = ""  # why it is still there
+    state: Literal["", "kept", "none"] = ""  # of its agent, where it was to be kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -393,7 +393,10 @@ def fingerprints(installation: Installation, box: Box) -> dict[str, dict[str, An
 
 
 # How the caller's terminal reads and shows text goes in from the command line, and a shell sets its own.
-OF_THE_CALLER = {"TERM", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "COLORTERM", "NO_COLOR", "_", "SHLVL", "PWD", "OLDPWD"}
+OF_THE_CALLER = {
+    *("TERM", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "COLORTERM", "NO_COLOR", "EDITOR", "VISUAL", "PAGER", "GIT_PAGER"),
+    *("_", "SHLVL", "PWD", "OLDPWD"),
+}
 BOXES_OF_THEIR_OWN = {"run", "run --name", "run on a terminal", "sdk run"}  # other inodes, and other ids for root
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -70,11 +71,20 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, reason: 
 
 
 def test_only_what_concerns_text_and_time_goes_along(monkeypatch: pytest.MonkeyPatch) -> None:
-    for key in ("LC_ALL", "LC_CTYPE", "COLORTERM", "NO_COLOR"):
+    for key in [key for key in os.environ if key.startswith("LC_") or key in {"COLORTERM", "NO_COLOR", "LANGUAGE"}]:
         monkeypatch.delenv(key, raising=False)
     for key, value in {"LANG": "C.UTF-8", "TZ": "UTC", "SSH_AUTH_SOCK": "/s", "AWS_SECRET_ACCESS_KEY": "s"}.items():
         monkeypatch.setenv(key, value)
     assert environment.of_terminal(is_tty=False) == {"LANG": "C.UTF-8", "TZ": "UTC"}
+
+
+def test_the_whole_locale_goes_along_and_an_editor_only_with_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for key, value in {"LC_TIME": "C", "LC_NUMERIC": "", "LANGUAGE": "en", "EDITOR": "vi", "VISUAL": "vim"}.items():
+        monkeypatch.setenv(key, value)
+    plain, there = environment.of_terminal(is_tty=False), environment.of_terminal(is_tty=True)
+    assert (plain["LC_TIME"], plain["LANGUAGE"], plain.get("LC_NUMERIC")) == ("C", "en", None)
+    assert {"EDITOR", "VISUAL"} & plain.keys() == set()
+    assert (there["EDITOR"], there["VISUAL"]) == ("vi", "vim")
 
 
 @pytest.mark.parametrize(("term", "passed"), [("xterm-kitty", "xterm-kitty"), ("", "xterm-256color")])

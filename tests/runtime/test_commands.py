@@ -29,7 +29,7 @@ def test_a_command_is_told_in_full() -> None:
         "op": "start",
         "id": "job",
         "argv": ["a", "b"],
-        "env": {"A": "2", "B": "1"},
+        "env": {"A": "2", "B": "1", "PAGER": "cat", "GIT_PAGER": "cat"},
         "cwd": "/w/sub",
         "tty": None,
         "stdin": True,

@@ -19,7 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("client",),
     ("loop",),
     ("runtime",),
-    ("sshagent", "tools", "runs"),
+    ("sshagent", "tools", "runs", "settings", "mcp"),
     ("engines", "images", "checkpoints", "store", "workspace", "gateway"),
     ("secrets", "metering"),  # pure enough for the gateway, which swaps and counts
     ("watch",),

@@ -41,7 +41,7 @@ def rm(options: argparse.Namespace) -> int:
             raise UserError(f"the box {running[0]!r} is running", hint=hint, code="running")
         dropped = {box.name: _dropped(box, force=options.force) for box in boxes}
         for box in boxes:
-            info = box.remove(force=options.force)
+            info = box.remove(force=options.force, keep_state=options.keep_state)
             print(box.name)
             leaving.say_removed(info, box.info.workspace)
             _say_dropped(box.name, dropped[box.name])

@@ -10,7 +10,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-_PASSED = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "COLORTERM", "NO_COLOR")  # how the caller reads and shows text
+_PASSED = ("LANG", "LANGUAGE", "TZ", "COLORTERM", "NO_COLOR")  # how the caller reads and shows text
+_LOCALE = "LC_"
+_AT_TERMINAL = ("EDITOR", "VISUAL")  # the box has them if it has the program
 _TERM = "xterm-256color"
 _FILE_BYTES = 1 << 20
 
@@ -37,8 +39,9 @@ def pair(word: str) -> tuple[str, str]:
 
 
 def of_terminal(*, is_tty: bool) -> dict[str, str]:
-    """The caller's locale and time zone; and for a terminal its kind."""
-    env = {key: os.environ[key] for key in _PASSED if os.environ.get(key)}
+    """The caller's locale and time zone; and for a terminal its kind, and the editor of who sits there."""
+    passed = {*_PASSED, *(_AT_TERMINAL if is_tty else ())}
+    env = {key: value for key, value in os.environ.items() if value and (key in passed or key.startswith(_LOCALE))}
     if is_tty:
         env["TERM"] = os.environ.get("TERM") or _TERM
     return env

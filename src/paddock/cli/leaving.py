@@ -58,6 +58,10 @@ def say_removed(info: RemovalInfo, workspace: str) -> None:
         warn(f"{info.kept}; `paddock rm -f {info.box}` drops that and the box")
         return
     say(info.left, workspace)
+    if info.state == "kept":
+        _say(f"the agent's state is kept for its next box of {text.neutralise(workspace)}")
+    elif info.state == "none":
+        warn(f"the box {info.box} had no state of its agent to keep")
     for what in info.lost:
         warn(f"lost with the box {info.box}: {what}")
 

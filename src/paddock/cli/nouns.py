@@ -308,6 +308,10 @@ def secret_options(sub: Parser) -> None:
     sub.add_argument("--ssh-key", action="append", default=[], metavar="KEY@HOST[:PORT]", help=what)
     what = "let an agent log in in the box: claude, codex, ..."
     sub.add_argument("--allow-login", action="append", default=[], metavar="AGENT", help=what)
+    what = "your own settings of the agent, but no tokens"
+    sub.add_argument("--with-settings", action="store_true", help=what)
+    what = "an MCP server of yours that the agent may use"
+    sub.add_argument("--mcp", action="append", default=[], metavar="NAME", help=what)
     sub.add_argument("--max-cost", default="", metavar="DOLLARS", help="what it may spend on models, for example 5")
     sub.add_argument("--max-tokens", default="", metavar="N", help="tokens of models, for example 2M")
     sub.add_argument("--max-requests", default="", metavar="N", help="requests to models; then exit code 78")

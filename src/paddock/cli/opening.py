@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _AT_CREATION = (
     "name", "volume", "cpus", "memory", "pids", "disk", "publish", "review", "clone", "branch", "mask", "writable",
-    "ssh_key", "allow_login",
+    "ssh_key", "allow_login", "with_settings", "mcp",
 )  # fmt: skip
 
 

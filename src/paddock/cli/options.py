@@ -107,4 +107,6 @@ def request(options: argparse.Namespace, *, agent: str, ephemeral: bool) -> BoxR
         writable=tuple(map(_inside, options.writable)),
         budget=budget(options),
         logins=tuple(options.allow_login),
+        with_settings=options.with_settings,
+        mcp=tuple(dict.fromkeys(options.mcp)),
     )

@@ -136,10 +136,11 @@ def _stop(sub: Parser) -> None:
 
 
 def _rm(sub: Parser) -> None:
-    sub.usage = "paddock rm [-f] BOX..."
+    sub.usage = "paddock rm [-f] [--keep-state] BOX..."
     sub.description = "Remove boxes and their private files. Workspaces are not touched."
     sub.set_defaults(target=verbs.rm)
     sub.add_argument("-f", "--force", action="store_true", help="also when it is running")
+    sub.add_argument("--keep-state", action="store_true", help="keep the agent's conversations for its next box here")
     sub.add_argument("boxes", nargs="+", metavar="BOX")
 
 

@@ -92,6 +92,7 @@ class Remove:
     box: str
     force: bool = False
     reviewed: bool = False  # who asks has looked: a review holds nothing that is not applied
+    keep_state: bool = False  # of its agent, for the next box
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,7 +214,7 @@ async def _stop(runtime: Runtime, args: Stop) -> Answer:
 
 
 async def _rm(runtime: Runtime, args: Remove) -> Answer:
-    info = await runtime.remove(args.box, force=args.force, reviewed=args.reviewed)
+    info = await runtime.remove(args.box, force=args.force, reviewed=args.reviewed, keep_state=args.keep_state)
     return Answer(result=codec.to_wire(info))
 
 

@@ -3,7 +3,7 @@
 from paddock.fs.beneath import is_beneath, open_beneath
 from paddock.fs.lock import FileLock
 from paddock.fs.private import make_private_dir, write_atomic
-from paddock.fs.removal import discard_tree, remove_tree
+from paddock.fs.removal import discard_tree, move_tree, remove_tree
 from paddock.fs.sockets import bind_unix, connect_unix, receive_fds
 from paddock.fs.swap import exchange, rename_new
 from paddock.fs.sync import sync_all, sync_file_systems
@@ -22,6 +22,7 @@ __all__ = [
     "is_scarcity",
     "make_private_dir",
     "mount_id",
+    "move_tree",
     "open_beneath",
     "receive_fds",
     "remove_tree",

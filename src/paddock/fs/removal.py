@@ -45,21 +45,26 @@ def discard_tree(path: str, trash: str) -> str:
     """
     place = os.path.join(trash, os.urandom(16).hex())
     try:
-        try:
-            os.rename(path, place)
-        except PermissionError:  # a directory must be writable to get another parent
-            fd = os.open(path, PLACE)
-            try:
-                open_up(fd)
-            finally:
-                os.close(fd)
-            os.rename(path, place)
+        move_tree(path, place)
     except FileNotFoundError:
         if not os.path.isdir(trash):
             raise Unavailable(f"cannot move {path!r} away: there is no {trash!r}", code="not-removed") from None
     except OSError as error:
         raise Unavailable(f"cannot move {path!r} to {trash!r}: {error.strerror}", code="not-removed") from error
     return place
+
+
+def move_tree(path: str, place: str) -> None:
+    """Rename what an agent wrote to another directory of the same file system, whatever its mode; or OSError."""
+    try:
+        os.rename(path, place)
+    except PermissionError:  # a directory must be writable to get another parent
+        fd = os.open(path, PLACE)
+        try:
+            open_up(fd)
+        finally:
+            os.close(fd)
+        os.rename(path, place)
 
 
 class _Removal:

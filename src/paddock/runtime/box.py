@@ -105,6 +105,8 @@ class Box:
             budget=spec.budget,
             ssh_keys=spec.ssh_keys,
             logins=spec.logins,
+            with_settings=spec.with_settings,
+            mcp=tuple(server.name for server in spec.mcp),
             definition=spec.definition,
             doing=doing,
             untold=untold.count(self.untold.peek()),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from paddock import frames, limits
 from paddock.errors import PaddockError, Unavailable, UserError
+from paddock.runtime import surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -36,14 +37,11 @@ def start_message(
     spec: ExecSpec, job: str, env: dict[str, str], default_cwd: str, journal_bytes: int = limits.JOURNAL_BYTES
 ) -> Message:
     kept = spec.keep or spec.detach
-    merged = {**env, **spec.env}
-    if spec.tty:
-        merged.setdefault("TERM", "xterm-256color")
     return {
         "op": "start",
         "id": job,
         "argv": list(spec.argv),
-        "env": merged,
+        "env": surroundings.fitted(env, spec.env, tty=spec.tty is not None),
         "cwd": os.path.normpath(os.path.join(default_cwd, spec.cwd)),
         "tty": {"rows": spec.tty.rows, "cols": spec.tty.cols} if spec.tty else None,
         "stdin": spec.stdin,

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 from paddock import agents, limits
 from paddock.errors import Unavailable, UserError
 from paddock.model import BoxInfo, BoxRequest, BoxState, Budget, EngineName, Network, WorkspaceMode, check_env
-from paddock.runtime import departures, furnishing, removal, sshagents, workspaces
+from paddock.runtime import belongings, departures, furnishing, mcpboxes, removal, sshagents, workspaces
 from paddock.runtime.background import Background
 from paddock.runtime.credentials import Credentials
 from paddock.runtime.flags import canonical, merge
+from paddock.runtime.kept import Kept
 from paddock.runtime.lifetimes import Lifetimes, Visits
+from paddock.runtime.mcpsockets import Sockets
 from paddock.runtime.normalise import check_agent, normalise, require_same_shape, with_agent
 from paddock.runtime.register import Register
 from paddock.runtime.runs import Runs, doing
@@ -63,6 +65,7 @@ class Runtime:
         self.boxes = self.register.boxes
         self.find = self.register.find
         self.workspaces = Workspaces(f"{paths.state}/placeholders", self.boxes)
+        self.kept = Kept(paths.kept, paths.trash)
         self.usages = Usages(paths.usage, self.background.queue, self._overspent)
         self.runs = Runs(paths.runs)
         self.credentials = Credentials(opened(paths.secrets, os.environ), os.environ, self.usages.spending)
@@ -81,7 +84,10 @@ class Runtime:
                 last=functools.partial(departures.last, self),
                 unasked=functools.partial(departures.note, self, commits=False),
             ),
-            Agents(self.background.later),
+            (
+                Agents(self.background.later),
+                Sockets(self.background.later, functools.partial(mcpboxes.start, self)),
+            ),
         )
         self._store = store
         self._home = home
@@ -104,15 +110,17 @@ class Runtime:
 
     # -- create and open -----------------------------------------------------------------------------------------------
 
-    async def create(self, request: BoxRequest, given: Mapping[str, Secret] | None = None) -> Box:
-        """`given` are the values of secrets that the caller's environment has."""
+    async def create(self, request: BoxRequest, given: Mapping[str, Secret] | None = None, place: str = "") -> Box:
+        """`given` are the values of secrets that the caller's environment has; `place` as normalise() has it."""
         async with self.lifetimes.admission, self._naming:
-            return await self._create(request, given or {})
+            return await self._create(request, given or {}, place)
 
-    async def _create(self, request: BoxRequest, given: Mapping[str, Secret]) -> Box:
+    async def _create(self, request: BoxRequest, given: Mapping[str, Secret], place: str = "") -> Box:
         if len(self.boxes) >= limits.BOXES_MAX:
             raise UserError(f"{limits.BOXES_MAX} boxes exist", hint="remove some with `paddock prune`", code="too-many")
-        spec = self._normalised(request)
+        spec = self._normalised(request, place)
+        if request.mcp:
+            spec = await asyncio.to_thread(mcpboxes.named, self, spec, request.mcp)
         if spec.engine not in self.engines:
             raise Unavailable(f"engine {spec.engine.value!r} is not available", code="no-engine")
         if spec.mode is not WorkspaceMode.LIVE:
@@ -133,8 +141,9 @@ class Runtime:
             raise
         self.credentials.give(box, given)
 
-    def _normalised(self, request: BoxRequest) -> BoxSpec:
-        return normalise(request, private=self.paths.private, home=self._home, taken=self.register.taken())
+    def _normalised(self, request: BoxRequest, place: str = "") -> BoxSpec:
+        taken = self.register.taken()
+        return normalise(request, private=self.paths.private, home=self._home, taken=taken, place=place)
 
     async def open(self, request: BoxRequest, given: Mapping[str, Secret] | None = None) -> tuple[Box, bool]:
         """The box of this agent and directory, made when there is none; says whether it is new."""
@@ -232,9 +241,9 @@ class Runtime:
         async with box.lock:
             await self.lifetimes.end(box, grace_s=grace_s)
 
-    async def remove(self, name: str, *, force: bool, reviewed: bool = False) -> RemovalInfo:
+    async def remove(self, name: str, *, force: bool, reviewed: bool = False, keep_state: bool = False) -> RemovalInfo:
         """`reviewed`: a review holds no change that is not applied; see removal.py."""
-        return await removal.remove(self, self.find(name), force=force, reviewed=reviewed)
+        return await removal.remove(self, self.find(name), force=force, reviewed=reviewed, keep_state=keep_state)
 
     async def prune(self, reviewed: Collection[str] = ()) -> list[RemovalInfo]:
         """Remove every box that has run and is not running; `reviewed` are ids of those without a change to apply."""
@@ -242,6 +251,8 @@ class Runtime:
         return await removal.remove_all(self, gone, force=False, reviewed=reviewed)
 
     async def reset(self) -> list[RemovalInfo]:
+        """Remove every box, and what was kept of earlier ones."""
+        await belongings.drop_kept(self)
         return await removal.remove_all(self, list(self.boxes.values()), force=True)
 
     # -- looking -------------------------------------------------------------------------------------------------------

@@ -22,11 +22,15 @@ if TYPE_CHECKING:
 
 
 async def run(
-    runtime: Runtime, request: BoxRequest, spec: ExecSpec, given: Mapping[str, Secret] | None = None
+    runtime: Runtime,
+    request: BoxRequest,
+    spec: ExecSpec,
+    given: Mapping[str, Secret] | None = None,
+    place: str = "",
 ) -> tuple[Box, str, socket.socket]:
-    """An ephemeral box around one command."""
+    """An ephemeral box around one command; in `place`, if it is to have a directory of ours as its workspace."""
     commands.check_user(spec.user)
-    box = await runtime.create(replace(request, ephemeral=True), given)
+    box = await runtime.create(replace(request, ephemeral=True), given, place)
     job = commands.new_job_id()
     try:
         spec = replace(spec, main=True, timeout_s=spec.timeout_s or box.row.spec.limits.wall_s)

@@ -6,27 +6,37 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from paddock import agents
-from paddock.runtime import seeding, tooling
+from paddock.runtime import belongings, mcpsockets, seeding, tooling
+from paddock.runtime.belongings import agent_of
 
 if TYPE_CHECKING:
     from paddock.agents import Agent
+    from paddock.model import Mount
     from paddock.runtime.box import Box
     from paddock.runtime.core import Runtime
 
 
-def agent_of(box: Box) -> Agent:
-    return agents.of(box.row.spec.agent, box.row.spec.definition)
+__all__ = ["agent_of", "furnish"]
 
 
 async def furnish(runtime: Runtime, box: Box) -> None:
     agent = agent_of(box)
     tooling.take(box, agent, runtime.paths)
-    if not agent.plain:
-        await asyncio.to_thread(_furnish, runtime, box, agent)
+    if not agent.plain or box.row.spec.mcp:
+        mounts, notes = await asyncio.to_thread(_furnish, runtime, box, agent)
+        box.view += mounts
+        box.notes += notes
+        belongings.sweep(runtime)
 
 
-def _furnish(runtime: Runtime, box: Box, agent: Agent) -> None:
-    home = f"{box.directory}/home"
+def _furnish(runtime: Runtime, box: Box, agent: Agent) -> tuple[tuple[Mount, ...], list[str]]:
+    """What the box is shown besides, and what its user should know."""
+    spec, home = box.row.spec, f"{box.directory}/home"
+    taken = belongings.take_state(runtime, box)
     os.makedirs(home, 0o700, exist_ok=True)
-    seeding.seed(home, agent.seed, box.row.spec.workspace, runtime.environment(box))
+    settings = belongings.Settings(spec, agent, box.directory)
+    for one in agent.seed:
+        seeding.seed(settings.root_of(one.path), (one,), spec.workspace, runtime.environment(box))
+    unlisted = belongings.list_servers(runtime, box, agent, settings)
+    mounts = (*settings.mounts(), *mcpsockets.prepare(spec, box.directory))
+    return mounts, [note for note in (taken, *settings.notes, unlisted) if note]

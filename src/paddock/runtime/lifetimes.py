@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from paddock import fs, limits
 from paddock.errors import PaddockError, UserError
@@ -19,14 +19,13 @@ from paddock.runtime.covers import Covers
 from paddock.runtime.endings import KILLED, OVERSPENT, TIMED_OUT, Endings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterable
 
     from paddock.engines.base import Engine, Handle
     from paddock.runtime.background import Background
     from paddock.runtime.box import Box
     from paddock.runtime.network import Networks
     from paddock.runtime.register import Register
-    from paddock.runtime.sshagents import Agents
     from paddock.runtime.workspaces import Workspaces
     from paddock.watch import Watch
 
@@ -48,6 +47,19 @@ class Visits:
     unasked: Visit  # of any other, that it ended and nobody wanted that
 
 
+class Door(Protocol):
+    """Sockets of ours that lead from boxes to something else of their user's."""
+
+    def open(self, box: Box) -> None:
+        """For a box that starts or runs; once is enough."""
+
+    def close(self, box_id: str) -> None:
+        """For one that has ended."""
+
+    def let_go(self) -> None:
+        """Of all: the boxes run on."""
+
+
 class Lifetimes:
     def __init__(
         self,
@@ -58,7 +70,7 @@ class Lifetimes:
         network: Networks | None,
         make_watch: MakeWatch,
         visits: Visits,
-        agents: Agents,
+        doors: Iterable[Door],
     ) -> None:
         self.watch = make_watch(self.condemn)
         self.endings = Endings(register.boxes, engine_of)
@@ -71,7 +83,7 @@ class Lifetimes:
         self._workspaces = workspaces
         self._network = network
         self._visits = visits
-        self._agents = agents
+        self._doors = tuple(doors)
         self._covers = Covers(engine_of, self.condemn, background.later)
 
     def __repr__(self) -> str:
@@ -114,11 +126,11 @@ class Lifetimes:
         try:
             handle = await self.make(box, listening)
         except PaddockError as error:
-            self._agents.close(box.row.id)
+            self._shut_doors(box)
             await self._note_end(box, BoxState.FAILED, error.message)
             raise
         except OSError as error:
-            self._agents.close(box.row.id)
+            self._shut_doors(box)
             await self._note_end(box, BoxState.FAILED, error.strerror or str(error))
             raise
         self.hold(box, handle)
@@ -136,7 +148,7 @@ class Lifetimes:
     async def make(self, box: Box, listening: Callable[[], None] | None = None) -> Handle:
         await self._workspaces.enter(box)
         await self._visits.furnish(box)
-        self._agents.open(box)
+        self._open_doors(box)
         if self._network is None:
             return await self._engine_of(box).start(box.placement, listening=listening)
         spec = box.row.spec
@@ -154,13 +166,22 @@ class Lifetimes:
         asyncio.get_running_loop().add_reader(handle.pidfd, self._on_exit, box)
         self.watch.add(self._engine_of(box).watched(box.placement, handle.evidence))
         self._covers.add(box)
-        self._agents.open(box)  # of a box that an earlier daemon started
+        self._open_doors(box)  # of a box that an earlier daemon started
         if self._network is not None and not self._network.held(box):
             self._background.later(self._network.seal_again(box), f"seal {box.name} again")
 
+    def _open_doors(self, box: Box) -> None:
+        for door in self._doors:
+            door.open(box)
+
+    def _shut_doors(self, box: Box) -> None:
+        for door in self._doors:
+            door.close(box.row.id)
+
     def let_go(self) -> None:
         """The boxes run on, and nobody here notices their end."""
-        self._agents.let_go()
+        for door in self._doors:
+            door.let_go()
         self._covers.close()
         for box in self._register.boxes.values():
             if box.handle is not None:
@@ -174,7 +195,7 @@ class Lifetimes:
         asyncio.get_running_loop().remove_reader(box.handle.pidfd)
         self.watch.remove(box.row.id)
         self._covers.remove(box)
-        self._agents.close(box.row.id)
+        self._shut_doors(box)
         self._background.later(self._settle(box), f"settle {box.name}")
 
     async def _settle(self, box: Box) -> None:

@@ -24,12 +24,21 @@ if TYPE_CHECKING:
     from paddock.agents import Agent
     from paddock.model import Network
 
+_SHAPE = (
+    *("engine", "mounts", "limits", "mode", "branch", "masks", "writable", "ssh_keys", "logins"),
+    "with_settings",
+)
+# As a project that narrows: what the user's file allows to all their boxes is not for one without a workspace.
+_ONLY_OWN_RULES = '[network]\ndefault = "deny"\n'
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
 
-def normalise(request: BoxRequest, *, private: tuple[str, ...], home: str, taken: Collection[str]) -> BoxSpec:
+def normalise(
+    request: BoxRequest, *, private: tuple[str, ...], home: str, taken: Collection[str], place: str = ""
+) -> BoxSpec:
+    """`place` is a directory of ours, for a box that has no workspace of its user's."""
     agent = agents.of(request.agent, request.definition)
-    workspace = guard.check_source(request.workspace, home=home, state_dirs=private, what="workspace")
+    workspace = place or guard.check_source(request.workspace, home=home, state_dirs=private, what="workspace")
     if not os.path.isdir(workspace):
         raise UserError(f"the workspace {workspace} is not a directory", hint="give a directory", code="bad-workspace")
     mounts = tuple(_mount(mount, private, home) for mount in request.mounts)
@@ -37,7 +46,7 @@ def normalise(request: BoxRequest, *, private: tuple[str, ...], home: str, taken
     if request.mode is not WorkspaceMode.LIVE:
         _no_way_around(workspace, mounts)
     return BoxSpec(
-        name=_name(request, workspace, taken),
+        name=_name(request, workspace, taken, "mcp" if place else "run"),
         agent=request.agent,
         definition=request.definition,
         engine=request.engine,
@@ -49,9 +58,7 @@ def normalise(request: BoxRequest, *, private: tuple[str, ...], home: str, taken
         ephemeral=request.ephemeral,
         caller_path=request.caller_path,
         caller_home=home,
-        network=canonical(
-            replace(_with_logins(request, _of_agent(request, agent)), project="")
-        ),  # the daemon reads the project's file itself
+        network=_network(request, agent, _ONLY_OWN_RULES if place else ""),
         mode=request.mode,
         branch=request.branch,
         masks=_each(guarded.check_mask, workspace, request.masks),
@@ -62,22 +69,26 @@ def normalise(request: BoxRequest, *, private: tuple[str, ...], home: str, taken
         ssh_socket=check_agent(request.ssh_socket),
         logins=tuple(dict.fromkeys(request.logins)),
         tools=tuple(map(check_name, request.tools)),
+        with_settings=request.with_settings,
     )
 
 
 def require_same_shape(spec: BoxSpec, request: BoxRequest, wanted: BoxSpec) -> None:
     """What was asked for, where anything was, must be what the box has; `wanted` is what the request would become."""
     plain = BoxRequest(workspace=request.workspace)
-    for key in ("engine", "mounts", "limits", "mode", "branch", "masks", "writable", "ssh_keys", "logins"):
+    for key in _SHAPE:
         if getattr(request, key) != getattr(plain, key) and getattr(wanted, key) != getattr(spec, key):
             raise _different(spec, key)
+    if request.mcp and tuple(dict.fromkeys(request.mcp)) != tuple(server.name for server in spec.mcp):
+        raise _different(spec, "MCP servers")
     if request.network.publish and wanted.network.publish != spec.network.publish:
         raise _different(spec, "ports")
 
 
-def _network(request: BoxRequest, agent: Agent) -> Network:
+def _network(request: BoxRequest, agent: Agent, project: str) -> Network:
+    """A project's file the daemon reads itself."""
     network = _with_logins(request, _of_agent(request, agent))
-    return canonical(replace(network, project=""))  # the daemon reads the project's file itself
+    return canonical(replace(network, project=project))
 
 
 def _of_agent(request: BoxRequest, agent: Agent) -> Network:
@@ -168,7 +179,7 @@ def _workdir(workdir: str, workspace: str) -> str:
     return os.path.normpath(os.path.join(workspace, workdir))
 
 
-def _name(request: BoxRequest, workspace: str, taken: Collection[str]) -> str:
+def _name(request: BoxRequest, workspace: str, taken: Collection[str], ephemeral: str) -> str:
     if request.name:
         name = check_name(request.name)
         if name in agents.built_in() or name == request.agent:
@@ -178,7 +189,7 @@ def _name(request: BoxRequest, workspace: str, taken: Collection[str]) -> str:
                 f"a box named {name!r} exists", hint=f"use it, or remove it with `paddock rm {name}`", code="exists"
             )
         return name
-    base = "run" if request.ephemeral else request.agent
+    base = ephemeral if request.ephemeral else request.agent
     directory = _NOT_IN_NAMES.sub("-", os.path.basename(workspace).lower()).strip("-")[:40].strip("-")
     return free_name(f"{base}-{directory or 'box'}", taken)
 

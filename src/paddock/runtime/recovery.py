@@ -58,6 +58,7 @@ class _Recovery:
                 self._revive(box)
         self._write_down()
         self._clear_journals()
+        await asyncio.to_thread(self._runtime.kept.settle)
         self._clear_strays({*self._runtime.boxes, *kept})
         await self._sweep()
         self._runtime.runs.recovered.clear()

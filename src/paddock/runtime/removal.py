@@ -15,7 +15,7 @@ from paddock import limits
 from paddock.errors import PaddockError, UserError
 from paddock.model import WorkspaceMode
 from paddock.reports import RemovalInfo
-from paddock.runtime import departures, homecoming
+from paddock.runtime import belongings, departures, homecoming
 from paddock.text import neutralise
 
 if TYPE_CHECKING:
@@ -50,12 +50,19 @@ async def remove_all(
     return [info for info in done if isinstance(info, RemovalInfo)]
 
 
-async def remove(runtime: Runtime, box: Box, *, force: bool, reviewed: bool = False) -> RemovalInfo:
+async def remove(
+    runtime: Runtime, box: Box, *, force: bool, reviewed: bool = False, keep_state: bool = False
+) -> RemovalInfo:
+    """`keep_state`: what its agent knows stays for the next box of that agent and directory."""
+    if keep_state:
+        belongings.check_state(box)
     async with box.lock:
         await _end(runtime, box, force=force)  # first: who brings its commits home now need not be waited for
     async with box.leaving, box.lock:
         await _end(runtime, box, force=force)  # it may have been started since
         info = await _settle(runtime, box, force=force, reviewed=reviewed)
+        if keep_state:
+            info = replace(info, state="kept" if await belongings.keep_state(runtime, box) else "none")
         await runtime.lifetimes.forget(box)
     return info
 

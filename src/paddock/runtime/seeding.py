@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from paddock import fs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from paddock.agents.definition import Seed
 
@@ -38,14 +38,24 @@ def seed(home: str, seeds: Iterable[Seed], workspace: str, environment: Mapping[
 
 def merge(home: str, path: str, wanted: object) -> None:
     """Add what is missing to a JSON file of a home; OSError or ValueError when that cannot be, and nothing changed."""
+
+    def change(before: str) -> str:
+        value = json.loads(before) if before.strip() else {}
+        merged = merged_with(value, wanted)
+        return before if merged == value and before else json.dumps(merged, indent=2)
+
+    rewrite(home, path, change)
+
+
+def rewrite(home: str, path: str, change: Callable[[str], str]) -> None:
+    """Give a file of a home another text, or its first; OSError or ValueError when that cannot be."""
     directory, _, name = path.rpartition("/")
     fd = _open_directory(home, directory)
     try:
-        before = _read(fd, name)
-        value = json.loads(before) if before.strip() else {}
-        merged = merged_with(value, wanted)
-        if merged != value or not before:
-            _write(fd, name, json.dumps(merged, indent=2).encode())
+        before = _read(fd, name).decode("utf-8")
+        after = change(before)
+        if after != before:
+            _write(fd, name, after.encode())
     finally:
         os.close(fd)
 

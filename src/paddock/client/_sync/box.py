@@ -254,10 +254,14 @@ class Box:
 
         return codec.from_wire(LeaveReport, self._paddock.call("stop", box=self.name, grace_s=grace_s))
 
-    def remove(self, *, force: bool = False) -> RemovalInfo:
-        """Remove the box; its commits come home first. UserError, unless forced, if something would be lost."""
+    def remove(self, *, force: bool = False, keep_state: bool = False) -> RemovalInfo:
+        """Remove the box; its commits come home first. UserError, unless forced, if something would be lost.
+
+        `keep_state`: the state of its agent is kept, and given to the next box of that agent and directory.
+        """
         from paddock.reports import RemovalInfo
 
         if not force:
             check_applied(self.name, self.unapplied())
-        return codec.from_wire(RemovalInfo, self._paddock.call("rm", box=self.name, force=force, reviewed=True))
+        wanted = {"force": force, "reviewed": True, "keep_state": keep_state}
+        return codec.from_wire(RemovalInfo, self._paddock.call("rm", box=self.name, **wanted))

@@ -122,6 +122,8 @@ class Paddock:
         view: View | None = None,
         secrets: Sequence[str] = (),
         budget: Budget | None = None,
+        with_settings: bool = False,
+        mcp: Sequence[str] = (),
     ) -> Box:
         """Make a box; it starts with its first command. Secrets are words as of `--secret`: "github:ro"."""
         lent = self.lent(secrets)
@@ -136,7 +138,8 @@ class Paddock:
             secrets=lent.uses,
             budget=budget,
         )
-        return self.box(self.call("create", request=_seen(request, view), given=lent.given))
+        request = replace(_seen(request, view), with_settings=with_settings, mcp=tuple(mcp))
+        return self.box(self.call("create", request=request, given=lent.given))
 
     def agent(
         self,
@@ -150,6 +153,8 @@ class Paddock:
         view: View | None = None,
         secrets: Sequence[str] = (),
         budget: Budget | None = None,
+        with_settings: bool = False,
+        mcp: Sequence[str] = (),
     ) -> Box:
         """The box of an agent and a directory, made when there is none; a key of the agent's is lent by itself."""
         from paddock import agents
@@ -169,7 +174,8 @@ class Paddock:
             secrets=lent.uses,
             budget=budget,
         )
-        box, _ = self.open(_seen(replace(request, definition=found.definition), view), lent.given)
+        request = replace(request, definition=found.definition, with_settings=with_settings, mcp=tuple(mcp))
+        box, _ = self.open(_seen(request, view), lent.given)
         return box
 
     def lent(self, words: Sequence[str]) -> Lent:

@@ -1,4 +1,5 @@
-"""What a box finds at /run/paddock: programs, first on its PATH, that cannot work there and say so, and what would.
+"""What a box finds at /run/paddock: programs, first on its PATH, that cannot work there and say so, and what would;
+and the one that leads to MCP servers.
 
 Beside them lie empty files, over which a box with a gateway gets its own mounted.
 """
@@ -9,7 +10,7 @@ import hashlib
 import os
 from typing import Final
 
-from paddock.engines.process import generations
+from paddock.engines.process import connector, generations
 
 # Each program and the status it is known to fail with.
 PROGRAMS: Final = {
@@ -37,6 +38,7 @@ exit {status}
 def prepare(directory: str) -> str:
     """The directory to bind read-only at /run/paddock; written at the first call of a boot, then only looked up."""
     scripts = {name: _SCRIPT.format(name=name, status=status).encode() for name, status in PROGRAMS.items()}
+    scripts[connector.NAME] = connector.script().encode()
     digest = hashlib.sha256(repr((scripts, FILES)).encode()).hexdigest()
     return generations.publish(directory, digest, lambda target: _fill(target, scripts))
 
