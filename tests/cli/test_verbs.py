@@ -36,6 +36,7 @@ EXAMPLES = {
     "policy suggest": ["box"],
     "policy approve": ["x"],
     "policy import": ["file"],
+    "agent rm": ["name"],
     "secret set": ["name"],
     "secret rm": ["name"],
     "secret login": ["claude"],

@@ -36,18 +36,28 @@ class Shelf:
         self._scratch = scratch
 
     def npm(
-        self, name: str, *versions: str, host: str = "registry.npmjs.org", under: str = "", script: str = ""
+        self,
+        name: str,
+        *versions: str,
+        host: str = "registry.npmjs.org",
+        under: str = "",
+        script: str = "",
+        files: str = "",
     ) -> None:
-        """A package whose one program is named as it is; `script` runs after its install, where scripts run."""
-        place = self.root / host / under
-        place.mkdir(parents=True, exist_ok=True)
+        """A package whose one program is named as it is; `script` runs after its install, where scripts run.
+
+        Its files may lie on another host than the registry.
+        """
+        place, shelf = self.root / host / under, self.root / (files or host) / under
+        for directory in (place, shelf):
+            directory.mkdir(parents=True, exist_ok=True)
         rows = {}
         for version in versions:
             tarball = self._packed(name, version, script)
             data = tarball.read_bytes()
-            shutil.copy(tarball, place / tarball.name)
+            shutil.copy(tarball, shelf / tarball.name)
             manifest = json.loads((self._scratch / name / "package.json").read_text())
-            url = f"https://{host}/{under}{tarball.name}"
+            url = f"https://{files or host}/{under}{tarball.name}"
             sha512 = base64.b64encode(hashlib.sha512(data).digest()).decode()
             dist = {"tarball": url, "integrity": f"sha512-{sha512}", "shasum": hashlib.sha1(data).hexdigest()}
             rows[version] = {**manifest, "dist": dist}

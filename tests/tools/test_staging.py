@@ -28,7 +28,9 @@ def test_room_is_private_while_it_is_there_and_gone_afterwards(tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("note", ["", "/", "/etc", "../x", "/var/tmp/paddock-install-", "{other}", "\xff"])
+@pytest.mark.parametrize(
+    "note", ["", "/", "/etc", "../x", "/var/tmp/paddock-install-", "/etc/paddock-install-x", "{other}", "\xff"]
+)
 def test_a_note_that_is_not_ours_removes_nothing_but_itself(tmp_path: Path, note: str) -> None:
     other = tmp_path / "other"
     other.mkdir()

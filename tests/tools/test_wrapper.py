@@ -29,7 +29,8 @@ def _run(tree: Path, *words: str) -> str:
     program = tree / "bin/demo"
     program.write_text(program.read_text().replace("/opt/paddock/demo", str(tree)))
     head = [sys.executable] if "python" in program.read_text() else []
-    return subprocess.run([*head, str(program), *words], capture_output=True, text=True, check=True).stdout
+    argv = [*head, str(program), *words]
+    return subprocess.run(argv, env={}, capture_output=True, text=True, check=True).stdout
 
 
 def test_words_are_passed_as_they_are(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ that the next one does not find.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 from typing import TYPE_CHECKING, Final
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 _NOTE: Final = "scratch"
-_SCRATCH: Final = re.compile(r"/(?:[^/\0]+/)*paddock-install-[0-9a-f]{16}\Z")
+_SCRATCH: Final = re.compile(r"/(?:[^/\0]+/)*paddock-install-[0-9a-f]{8}-[0-9a-f]{16}\Z")
 _PLACES: Final = ("/var/tmp", "/tmp")  # the first is on disk everywhere: an agent has some hundred MiB
 
 
@@ -27,7 +28,7 @@ class Staging:
     def __init__(self, directory: str) -> None:
         self.directory = directory
         place = next((place for place in _PLACES if os.access(place, os.W_OK | os.X_OK)), "/tmp")
-        self.scratch = f"{os.path.realpath(place)}/paddock-install-{os.urandom(8).hex()}"
+        self.scratch = f"{os.path.realpath(place)}/{scratch_prefix(os.path.dirname(directory))}{os.urandom(8).hex()}"
         self.new = f"{directory}/new"  # what becomes the version
 
     def __repr__(self) -> str:
@@ -46,6 +47,11 @@ class Staging:
 
     def __exit__(self, *_: object) -> None:
         remove(self.directory)
+
+
+def scratch_prefix(store: str) -> str:
+    """How the names of a store's own begin: other installations work in the same place."""
+    return f"paddock-install-{hashlib.sha256(os.fsencode(store)).hexdigest()[:8]}-"
 
 
 def remove(directory: str) -> None:
