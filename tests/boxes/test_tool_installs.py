@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import glob
 import os
+import signal
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
 from paddock.tools import Store, staging
+from tests.support.installation import until
 from tests.support.tools import text
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterator
     from pathlib import Path
 
@@ -99,3 +102,32 @@ def test_a_hostile_name_reaches_no_package_manager(
     assert not asked.exists()
     assert _install(home, tmp_path, env).returncode == 0
     assert asked.exists()  # the oracle
+
+
+def test_an_install_that_is_interrupted_leaves_nothing(home: Installation, store: Store, tmp_path: Path) -> None:
+    env = _manager(tmp_path, "touch began; exec sleep 60")
+    (tmp_path / "agent.toml").write_text(text())
+    begins = staging.scratch_prefix(store.directory)
+    process = subprocess.Popen(
+        home.command(("agent", "install", "--agent-file", str(tmp_path / "agent.toml"))),
+        env={**home.environ, **env},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    until(lambda: glob.glob(f"/var/tmp/{begins}*/began"), "its box works")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130
+    assert store.names() == ()
+    with home.sdk() as sdk:
+        until(lambda: sdk.ls() == [], "the box is gone")
+
+
+def test_a_file_that_a_box_can_write_installs_nothing(home: Installation, store: Store, tmp_path: Path) -> None:
+    (home.workspace / "agent.toml").write_text(text())
+    assert home.cli("create", "shell", ".").returncode == 0
+    words = ("agent", "install", "--agent-file", "agent.toml")
+    refused = home.cli(*words, env=_manager(tmp_path, ""))
+    assert (refused.returncode, b"where a box could change it" in refused.stderr) == (2, True)
+    assert store.names() == ()
+    assert home.cli("rm", "-f", "shell-workspace").returncode == 0
+    assert home.cli(*words, env=_manager(tmp_path, "")).returncode == 0, "the oracle: there is no such box"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from paddock import agents
+from paddock import agents, tools
 from paddock.model import BoxId, BoxSpec, BoxState
 from paddock.paths import Paths
 from paddock.runtime import tooling
@@ -68,6 +68,27 @@ def test_a_shell_has_none(tmp_path: Path, paths: Paths) -> None:
         assert box.tools == ()
 
     _within(tmp_path, act, agent="shell")
+
+
+def test_the_version_is_that_of_what_the_box_has(tmp_path: Path, paths: Paths) -> None:
+    place = tmp_path / "programs/bin"
+    place.mkdir(parents=True)
+    (place / "demo").write_text("#!/bin/sh\n")
+    (place / "demo").chmod(0o755)
+
+    def act(box: Box) -> None:
+        assert tooling.version_of(box, agent(), paths) == ""
+        found = tools.located(agent(), paths, str(place), str(tmp_path))
+        assert found is not None
+        tools.Probes(paths.probes).keep(found.identity, tools.Probe(version="0.9"))
+        assert tooling.version_of(box, agent(), paths) == "0.9"
+        publish(tmp_path / "state", "1.0.0")
+        tooling.take(box, agent(), paths)
+        publish(tmp_path / "state", "2.0.0")
+        assert tooling.version_of(box, agent(), paths) == "1.0.0"
+
+    (tmp_path / "state").mkdir()
+    _within(tmp_path, act, caller_path=str(place), caller_home=str(tmp_path))
 
 
 @pytest.mark.parametrize("damage", ["", "{", "3", "[3]", '[{"source": 1}]'])

@@ -56,8 +56,13 @@ def _wanted(paddock: Paddock, options: argparse.Namespace) -> list[tuple[Found, 
     config = paddock.paths.config
     if options.names or options.agent_file:
         return [(chosen(name, options.agent_file, config), True) for name in options.names or [""]]
-    every = [agents.find(name, config) for name in agents.names(config)]
-    return [(found, False) for found in every if not found.agent.plain]
+    every = []
+    for name in agents.names(config):
+        try:
+            every.append((agents.find(name, config), False))
+        except PaddockError as error:  # one damaged file does not hide the others
+            warn(error.message)
+    return [(found, named) for found, named in every if not found.agent.plain]
 
 
 def _origin(result: AgentCheck) -> str:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 from paddock import agents, frames, limits, text
 from paddock.cli.agentlist import chosen
 from paddock.cli.main import warn
-from paddock.client import Paddock
+from paddock.cli.ticking import Ticking
+from paddock.client import Paddock, defining
 from paddock.client.answers import box_request, expect_list
 from paddock.engines.process import hostprograms
 from paddock.errors import PaddockError, Unavailable, UserError
@@ -45,7 +46,7 @@ _HINTS: Final = (
 def install(options: argparse.Namespace) -> int:
     word, _, version = options.name.partition("@")
     with Paddock() as paddock:
-        found = chosen(word, options.agent_file, paddock.paths.config)
+        found = defining.checked(chosen(word, options.agent_file, paddock.paths.config), paddock.ls(), ())
         record = installed(paddock, found.agent, version)
         size = text.size(record.size_bytes)
         print(f"{record.name} {record.version}: {record.files} files, {size}, sha256 {record.digest}")
@@ -103,7 +104,7 @@ def _run(paddock: Paddock, asked: Order, source: Registry, directory: str) -> No
         workspace=directory, ephemeral=True, network=source.network, limits=Limits(wall_s=limits.TOOL_INSTALL_S)
     )
     said = bytearray()
-    with paddock.start_run(request, ExecSpec(argv=asked.at(source.url))) as command:
+    with Ticking(directory), paddock.start_run(request, ExecSpec(argv=asked.at(source.url))) as command:
         for kind, data in command.output():
             if kind == frames.STDERR or asked.source == "pip":
                 said += data

@@ -42,15 +42,13 @@ def kept(box: Box) -> tuple[Mount, ...]:
 
 
 def version_of(box: Box, agent: Agent, paths: Paths) -> str:
-    """Of the agent's program that the box has, if that is known without asking it. May wait."""
-    store = tools.Store(paths.tools)
-    for version in store.versions(agent.name) if box.tools else ():
-        tool = store.find(agent.name, version)
-        if tool is not None and tool.mount in box.tools:
-            return version
+    """Of the program that a running box has, as far as that is known: a tool's, or what the host's own said once."""
+    for mount in box.tools:
+        if mount.target == f"{tools.ROOT}/{agent.name}":
+            return os.path.basename(os.path.dirname(mount.source))
     spec = box.row.spec
     located = tools.located(agent, paths, spec.caller_path, spec.caller_home)
-    probe = tools.Probes(paths.probes).find(located.identity) if located else None
+    probe = tools.Probes(paths.probes).find(located.identity) if located and located.kind == "host" else None
     return probe.version if probe else ""
 
 
