@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,15 @@ from paddock import agents
 from paddock.tools import Record, Store, trees
 
 if TYPE_CHECKING:
+    import pytest
+
     from paddock.agents import Agent
     from paddock.tools import Tool
+    from tests.support.installation import Installation
 
 _COUNT = itertools.count()
+ASKED = """case "$1" in
+--version) echo demo 1.0.0;; --help) echo ' -p  --full  --model NAME';; esac"""
 TEXT = """\
 name = "{name}"
 title = "Demo"
@@ -80,3 +86,19 @@ def publish(state: Path, version: str = "1.0.0", body: str = "", *, name: str = 
             installed=f"2026-01-01T00:00:{next(_COUNT):06}",
         )
         return store.publish(room.new, record)
+
+
+def put(place: Path, body: str, name: str = "demo") -> None:
+    """A program of the host's."""
+    (place / name).write_text(script(body))
+    (place / name).chmod(0o755)
+
+
+def on_path(home: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory of the caller's PATH that boxes see."""
+    place = tmp_path / "programs/bin"
+    place.mkdir(parents=True)
+    path = f"{place}:{os.environ['PATH']}"
+    monkeypatch.setenv("PATH", path)
+    home.environ["PATH"] = path
+    return place

@@ -96,16 +96,16 @@ def _require_program(paddock: Paddock, found: Found, info: BoxInfo | None, turn:
     argv = agents.compose(agent, turn)
     if agent.plain or agent.program.startswith("/"):
         return
-    from paddock.cli import checking
+    from paddock.cli import probing
 
     try:
-        checking.ensure(paddock, found, argv)
+        probing.ensure(paddock, agent, argv)
     except UserError as error:
         if error.code != "not-installed":
             raise
         if info is None:  # else it may be in the box's own home
             _offer(paddock, agent, error)
-            checking.ensure(paddock, found, argv)
+            probing.ensure(paddock, agent, argv)
 
 
 def _offer(paddock: Paddock, agent: Agent, error: UserError) -> None:

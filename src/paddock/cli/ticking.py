@@ -47,7 +47,7 @@ class Ticking:
             size_bytes = 0
             with contextlib.suppress(OSError):
                 size_bytes, _ = fs.tree_bytes(self._directory, limits.TOOL_ENTRIES, _EVERY_S)
-            self._show(f"  {text.duration(time.monotonic() - began)}, {text.size(size_bytes)} by now")
+            self._show(f"  {text.duration(round(time.monotonic() - began))}, {text.size(size_bytes)} by now")
 
     def _show(self, line: str) -> None:
         with contextlib.suppress(OSError):

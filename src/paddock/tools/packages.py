@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
@@ -67,7 +66,7 @@ class Came:
 
 def architecture() -> str:
     """This machine's, as npm's packages spell it; empty for one that they do not have."""
-    return _ARCHITECTURES.get(platform.machine(), "")
+    return _ARCHITECTURES.get(os.uname().machine, "")
 
 
 def order(agent: Agent, version: str) -> Order:
