@@ -84,6 +84,14 @@ def test_what_cannot_be_installed_says_what_a_person_does() -> None:
     assert "on your PATH" in caught.value.hint
 
 
+def test_a_processor_that_nobody_builds_for_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "_ARCHITECTURES", {})
+    assert packages.order(agent(), "").package == "demo"
+    for more in ('node = "24.21.0"', 'entry = "demo-{arch}/demo"'):
+        with pytest.raises(UserError, match="there is none for "):
+            packages.order(agent(install=f'npm = "demo"\n{more}'), "")
+
+
 def test_what_came_is_read_from_npms_lock_file(tmp_path: Path) -> None:
     asked = packages.order(agent(), "latest")
     packages.prepare(asked, str(tmp_path))

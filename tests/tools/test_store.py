@@ -120,6 +120,15 @@ def test_after_a_removal_the_last_of_the_others_is_used(tmp_path: Path) -> None:
     assert sorted(os.listdir(store.directory)) == [".lock"]
 
 
+def test_a_current_version_that_is_gone_is_the_last_of_the_others(tmp_path: Path) -> None:
+    for version in ("1.0.0", "2.0.0", "3.0.0"):
+        publish(tmp_path, version)
+    os.rename(tmp_path / "tools/demo/3.0.0", tmp_path / "elsewhere")  # as by a removal that was killed
+    tool = _store(tmp_path).current("demo")
+    assert tool is not None
+    assert tool.record.version == "2.0.0"
+
+
 _KILLED = """
 import os, signal, sys
 from paddock.tools import Store

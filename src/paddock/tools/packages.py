@@ -73,6 +73,8 @@ def order(agent: Agent, version: str) -> Order:
     """What to install for an agent; UserError when its definition does not say, or says nonsense."""
     install = agent.install
     version = check_version(version or agent.verified or LATEST)
+    if not architecture() and (install.node or "{arch}" in install.entry):
+        raise not_installable(agent, f"there is none for {os.uname().machine}")
     if install.npm:
         node = (f"node-linux-{architecture()}@{check_version(install.node)}",) if install.node else ()
         also = (*(_with_version(one, _NPM) for one in install.also), *node)

@@ -137,7 +137,7 @@ class Store:
             return None
         except (OSError, UnicodeDecodeError) as error:
             raise _damaged(name, _CURRENT) from error
-        return self.find(name, version)
+        return self.find(name, version) or self._last(name)  # who removed that one was killed before it said so
 
     # -- changes, by who holds the turn --------------------------------------------------------------------------------
 
@@ -202,16 +202,19 @@ class Store:
         except Unavailable:
             return None
 
-    def _settle(self, name: str) -> str:
+    def _last(self, name: str) -> Tool | None:
+        """The one installed last of those that are whole."""
         found = [tool for version in self.versions(name) if (tool := self._whole(name, version))]
+        return max(found, key=lambda tool: tool.record.installed, default=None)
+
+    def _settle(self, name: str) -> str:
         try:
             current = self.current(name)
         except Unavailable:
-            current = None
-        if current is None and found:
-            current = max(found, key=lambda tool: tool.record.installed)
+            current = self._last(name)
+        if current is not None:
             self.use(current)
-        if current is None and not self.versions(name):
+        elif not self.versions(name):
             fs.remove_tree(f"{self.directory}/{name}")
         return current.record.version if current else ""
 
