@@ -131,3 +131,28 @@ def test_a_file_that_a_box_can_write_installs_nothing(home: Installation, store:
     assert store.names() == ()
     assert home.cli("rm", "-f", "shell-workspace").returncode == 0
     assert home.cli(*words, env=_manager(tmp_path, "")).returncode == 0, "the oracle: there is no such box"
+
+
+def test_a_package_manager_that_a_box_could_have_written_installs_nothing(
+    home: Installation, store: Store, tmp_path: Path
+) -> None:
+    """It would choose what the boxes of the agent run, and on the host it is asked for its settings."""
+    good, planted = _manager(tmp_path, ""), _manager(home.workspace, "touch node_modules/demo/planted")
+    path = {"PATH": f"{home.workspace}/npm/bin:{good['PATH']}"}
+    assert planted["PATH"].startswith(f"{home.workspace}/npm/bin:")
+    asked = home.workspace / "npm/bin/npm.asked"
+    assert home.cli("create", "shell", ".").returncode == 0
+    assert _install(home, tmp_path, path).returncode == 0
+    assert not asked.exists()
+    assert _planted(store) == []
+    assert home.cli("agent", "rm", "demo").returncode == 0
+    assert home.cli("rm", "-f", "shell-workspace").returncode == 0
+    assert _install(home, tmp_path, path).returncode == 0
+    assert asked.exists()  # the oracle: there is no such box
+    assert len(_planted(store)) == 1
+
+
+def _planted(store: Store) -> list[str]:
+    tool = store.current("demo")
+    assert tool is not None
+    return glob.glob(f"{tool.tree}/**/planted", recursive=True)

@@ -49,13 +49,12 @@ def test_without_a_package_manager_a_person_is_told_what_to_run(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("paddock.engines.process.hostprograms.SYSTEM_PATH", ())
-    monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="cannot install Demo: there is no npm") as caught:
-        installing._require_manager(agent(), packages.order(agent(), ""))
+        installing._require_manager(agent(), packages.order(agent(), ""), str(tmp_path))
     assert "apt install npm" in caught.value.hint
     own = agent(install='npm = "demo"\notherwise = "run its installer"')
     with pytest.raises(UserError) as caught:
-        installing._require_manager(own, packages.order(own, ""))
+        installing._require_manager(own, packages.order(own, ""), str(tmp_path))
     assert caught.value.hint == "run its installer"
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock import agents
-from paddock.client.defining import checked
+from paddock.client.defining import checked, safe_path, writable
 from paddock.errors import UserError
+from paddock.model import BoxInfo, BoxState, EngineName, Mount, WorkspaceMode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,3 +32,35 @@ def test_a_file_that_the_box_is_to_have_is_refused_by_any_name(tmp_path: Path) -
 
 def test_what_comes_with_paddock_has_no_file_to_change() -> None:
     assert checked(agents.find("claude"), (), ["/"]).agent.name == "claude"
+
+
+def test_a_path_leads_to_nothing_that_a_box_can_write(tmp_path: Path) -> None:
+    for name in ("work/bin", "review", "data", "own"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "way").symlink_to(tmp_path / "work")
+    boxes = [
+        _box(tmp_path / "work", Mount(source=f"{tmp_path}/data", target="/data")),
+        _box(tmp_path / "review", Mount(source=f"{tmp_path}/own", target="/own", read_only=True), WorkspaceMode.REVIEW),
+    ]
+    assert writable(boxes) == {f"{tmp_path}/work", f"{tmp_path}/data"}
+    entries = [f"{tmp_path}/{name}" for name in ("work/bin", "way/bin", "data", "review", "own", "work2")]
+    assert safe_path(":".join([".", "bin", "", *entries, "/usr/bin"]), boxes) == ":".join([*entries[3:], "/usr/bin"])
+
+
+def _box(workspace: Path, mount: Mount, mode: WorkspaceMode = WorkspaceMode.LIVE) -> BoxInfo:
+    return BoxInfo(
+        id="x",
+        name="x",
+        agent="shell",
+        engine=EngineName.PROCESS,
+        state=BoxState.CREATED,
+        reason="",
+        workspace=str(workspace),
+        mounts=(mount,),
+        env_names=(),
+        workdir="",
+        ephemeral=False,
+        created_at="",
+        pid=None,
+        mode=mode,
+    )

@@ -6,7 +6,7 @@ import contextlib
 import datetime as dt
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from paddock import agents, frames, limits, text
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paddock.agents import Agent, Found
+    from paddock.model import BoxRequest
     from paddock.tools import Tool
     from paddock.tools.packages import Order
     from paddock.tools.registry import Registry
@@ -79,18 +80,20 @@ def _there(store: Store, agent: Agent, asked: Order) -> Tool | None:
 
 
 def _fetched(paddock: Paddock, store: Store, agent: Agent, asked: Order) -> Tool:
-    _require_manager(agent, asked)
-    source = registry.of(asked.source, os.environ)
+    # What a box could have put there would choose what the boxes of this agent run.
+    path = defining.safe_path(os.environ.get("PATH", ""), paddock.ls())
+    _require_manager(agent, asked, path)
+    source = registry.of(asked.source, {**os.environ, "PATH": path})
     with store.stage() as room:
         packages.prepare(asked, room.scratch)
         place = ", ".join(host.removesuffix(":443") for host in source.hosts)
         _say(f"{asked.manager} fetches {asked.package}@{asked.version} in a box that reaches {place} alone")
-        _run(paddock, asked, source, room.scratch)
+        _run(paddock, asked, source, replace(_request(source, room.scratch), caller_path=path))
         return _published(store, agent, asked, room)
 
 
-def _require_manager(agent: Agent, asked: Order) -> None:
-    found = hostprograms.find(asked.manager, os.environ.get("PATH", ""), home_directory())
+def _require_manager(agent: Agent, asked: Order, path: str) -> None:
+    found = hostprograms.find(asked.manager, path, home_directory())
     if not found.path:
         why = found.why or f"there is no {asked.manager}"
         error = packages.not_installable(agent, why)
@@ -99,12 +102,14 @@ def _require_manager(agent: Agent, asked: Order) -> None:
         raise error
 
 
-def _run(paddock: Paddock, asked: Order, source: Registry, directory: str) -> None:
-    request = box_request(
-        workspace=directory, ephemeral=True, network=source.network, limits=Limits(wall_s=limits.TOOL_INSTALL_S)
-    )
+def _request(source: Registry, directory: str) -> BoxRequest:
+    wall = Limits(wall_s=limits.TOOL_INSTALL_S)
+    return box_request(workspace=directory, ephemeral=True, network=source.network, limits=wall)
+
+
+def _run(paddock: Paddock, asked: Order, source: Registry, request: BoxRequest) -> None:
     said = bytearray()
-    with Ticking(directory), paddock.start_run(request, ExecSpec(argv=asked.at(source.url))) as command:
+    with Ticking(request.workspace), paddock.start_run(request, ExecSpec(argv=asked.at(source.url))) as command:
         for kind, data in command.output():
             if kind == frames.STDERR or asked.source == "pip":
                 said += data

@@ -36,6 +36,7 @@ class Registry:
 
 
 def of(source: Literal["npm", "pip"], environ: Mapping[str, str]) -> Registry:
+    """Runs the package manager of this PATH, which must not lead where a box can write."""
     return parse(_asked(source, environ) or _USUAL[source])
 
 
@@ -65,7 +66,7 @@ def _asked(source: Literal["npm", "pip"], environ: Mapping[str, str]) -> str:
     if source == "npm":
         return _first_line(["npm", "config", "get", "registry"], environ)
     given = environ.get("PIP_INDEX_URL", "")
-    return given or _first_line(["python3", "-m", "pip", "config", "get", "global.index-url"], environ)
+    return given or _first_line(["python3", "-I", "-m", "pip", "config", "get", "global.index-url"], environ)
 
 
 def _first_line(argv: list[str], environ: Mapping[str, str]) -> str:
