@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from paddock.engines.process import hostview, toolchains
 from paddock.engines.process.hostview import HostView
+from paddock.model import Mount
 from tests.support.engine import placed
 
 if TYPE_CHECKING:
@@ -29,6 +31,12 @@ def test_the_environment_is_the_boxs_own(host: Path) -> None:
     assert len(path) == len(set(path))
     assert "/nonexistent" not in path
     assert {"PATH", "HOME", "TMPDIR", "SHELL", "LANG", "TERM"} <= set(found)
+
+
+def test_the_programs_of_tools_are_first_on_the_path(host: Path) -> None:
+    tool = Mount(source="/x", target="/opt/paddock/demo", read_only=True)
+    found = _view(host).environment(replace(placed(host, caller_path="/usr/bin"), tools=(tool,)))
+    assert found["PATH"].split(":")[:2] == ["/opt/paddock/demo/bin", "/run/paddock/bin"]
 
 
 def test_commands_are_told_of_the_boxs_authorities_when_it_has_some(host: Path) -> None:

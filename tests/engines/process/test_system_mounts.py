@@ -11,6 +11,7 @@ from paddock import limits
 from paddock.engines.process import plan as plans
 from paddock.engines.process import system_mounts
 from paddock.engines.process.toolchains import Toolchains
+from paddock.model import Mount
 from tests.support.plans import binds, ground, made, spec
 
 if TYPE_CHECKING:
@@ -31,6 +32,17 @@ def test_a_toolchain_in_the_workspace_is_the_workspaces_own(host: Path) -> None:
     here = ground(host, toolchains=Toolchains(trees=(f"{host}/work/.venv",), covers=(f"{host}/work/.venv/pip.conf",)))
     plan = plans.make(spec(host), here)
     assert [op for op in plan.mounts if ".venv" in op.target] == []
+
+
+def test_a_tool_is_bound_read_only_and_nothing_of_the_host_lies_over_it(host: Path) -> None:
+    (host / "store/tree").mkdir(parents=True)
+    tool = Mount(source=f"{host}/store/tree", target="/opt/paddock/demo", read_only=True)
+    trees = Toolchains(trees=("/opt/paddock", "/opt/paddock/bin", f"{host}/tools"))
+    plan = plans.make(spec(host), ground(host, tools=(tool,), toolchains=trees))
+    [op] = [op for op in plan.mounts if op.target.startswith("/opt/paddock")]
+    assert (op.op, op.source, op.target) == ("bind", f"{host}/store/tree", "/opt/paddock/demo")
+    assert {"ro", "nosuid", "nodev"} <= set(op.attributes)
+    assert any(op.target == f"{host}/tools" for op in plan.mounts)
 
 
 def _given(host: Path, *names: str) -> None:
