@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from paddock.reports import RunInfo
+    from paddock.runs.store import Found, Kept
     from paddock.runtime import Runtime
     from paddock.runtime.box import Box
 
@@ -265,6 +267,40 @@ def test_records_are_bounded_and_those_of_one_box_can_be_asked_for(
         assert await runs.listed(runtime, "other", 0) == []
         (tmp_path / "state/runs/00000000.json").write_text("{")
         assert await runs.damaged(runtime) == ("00000000.json",)
+
+    within(tmp_path, act)
+
+
+def test_a_run_that_ends_while_its_record_is_read_is_told_as_ended(
+    tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def act(runtime: Runtime) -> None:
+        box = await made(runtime, workspace, "exit 0")
+        run = await runs.begin(runtime, box, agent_of(box), HEADLESS)
+        active = runtime.runs.active[run]
+        store = runtime.runs.store
+        find, every = store.find, store.all
+
+        def end() -> None:
+            if runtime.runs.active.pop(run, None):
+                store.write(replace(active.kept, info=replace(active.kept.info, reason="done")))
+
+        def find_slowly(word: str) -> Kept:
+            kept = find(word)
+            end()
+            return kept
+
+        def all_slowly() -> Found:
+            found = every()
+            end()
+            return found
+
+        monkeypatch.setattr(store, "find", find_slowly)
+        assert (await runs.awaited(runtime, run)).reason == "done"
+        store.write(active.kept)
+        runtime.runs.active[run] = active
+        monkeypatch.setattr(store, "all", all_slowly)
+        assert [info.reason for info in await runs.listed(runtime, "", 0)] == ["done"]
 
     within(tmp_path, act)
 

@@ -80,6 +80,8 @@ async def look_on(runtime: Runtime, active: Active) -> None:
             await watch.look(runs.clock())
         except (OSError, PaddockError) as error:
             log.warning("looking at run %s: %s", active.id, error)
+        except Exception:  # a fault of ours here must not keep the run's end from being noticed
+            log.exception("looking at run %s", active.id)
 
 
 class _Watch:
