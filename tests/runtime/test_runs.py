@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from paddock import tools
 from paddock.agents import Turn
 from paddock.errors import Unavailable, UserError
 from paddock.model import ExecSpec, TtySize
@@ -127,6 +128,20 @@ def test_an_end_is_told_by_what_is_known_of_it(
         info = await ran(runtime, box)
         assert (info.reason, info.exit_code) == (reason, code)
         assert why in info.why
+
+    within(tmp_path, act)
+
+
+@pytest.mark.box
+def test_the_version_is_told_where_the_program_was_asked_for_it_before(tmp_path: Path, workspace: Path) -> None:
+    async def act(runtime: Runtime) -> None:
+        text = scripted.install(workspace, "").read_text().replace(f"{workspace}/mine.sh", "/usr/bin/env")
+        box = await runtime.create(request(workspace, agent="mine", definition=text))
+        first = await ran(runtime, box)
+        located = tools.located(agent_of(box), runtime.paths, "", "")
+        assert located is not None
+        tools.Probes(runtime.paths.probes).keep(located.identity, tools.Probe(version="9.1"))
+        assert (first.version, (await ran(runtime, box)).version) == ("", "9.1")
 
     within(tmp_path, act)
 

@@ -137,8 +137,7 @@ async def launch(runtime: Runtime, box: Box, spec: ExecSpec, turn: Turn) -> tupl
     commands.check_user(spec.user)
     await runtime.lifetimes.start(box)  # what that writes, as the files of a clone, is none of the agent's doing
     agent = agent_of(box)
-    version = await asyncio.to_thread(tooling.version_of, box, agent, runtime.paths)
-    run = await begin(runtime, box, agent, turn, version)
+    run = await begin(runtime, box, agent, turn, await asyncio.to_thread(_version, runtime, box, agent))
     active = runtime.runs.active[run]
     shown = tuple(word.replace(turn.prompt, "PROMPT") if turn.prompt else word for word in spec.argv)
     try:
@@ -149,6 +148,14 @@ async def launch(runtime: Runtime, box: Box, spec: ExecSpec, turn: Turn) -> tupl
         raise
     attend(runtime, active)
     return job, channel
+
+
+def _version(runtime: Runtime, box: Box, agent: Agent) -> str:
+    try:
+        return tooling.version_of(box, agent, runtime.paths)
+    except (OSError, PaddockError) as error:  # no reason not to run what is there
+        log.info("the version of %s: %s", agent.name, error)
+        return ""
 
 
 def attend(runtime: Runtime, active: Active) -> None:
