@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -48,7 +49,7 @@ def ends(installation: Installation, run: object) -> dict[str, object]:
 
 def start(installation: Installation, *words: str) -> subprocess.Popen[bytes]:
     """A client that waits for an agent which says `ready`."""
-    client = installation.spawn("run", "--agent-file", "mine.toml", *words, "--", "go on for ever")
+    client = installation.spawn("run", "--agent-file", "../mine.toml", *words, "--", "go on for ever")
     assert client.stdout is not None
     assert client.stdout.readline() == b"ready\n"
     return client
@@ -69,7 +70,7 @@ def test_the_end_of_a_run_tells_what_changed_what_was_refused_what_it_cost_and_w
     echo well done"""
     more = '[hosts]\nallow = ["api.mine.test"]\ntelemetry = ["spy.mine.test"]\n'
     scripted.install(installation.workspace, script, more)
-    run = ("run", "--agent-file", "mine.toml")
+    run = ("run", "--agent-file", "../mine.toml")
     done = installation.cli(*run, "--review", "--name", "looked-at", "--", "please")
     assert done.stdout.decode().splitlines()[-1] == "well done"
     lines = [line for line in done.stderr.decode().splitlines() if line.startswith("paddock: ")]
@@ -107,6 +108,18 @@ def test_the_end_of_a_run_tells_what_changed_what_was_refused_what_it_cost_and_w
         assert [info.box for info in sdk.runs(limit=2)] == ["shut", "looked-at"]
 
 
+def test_a_prompt_is_in_no_file_of_the_state_directory(installation: Installation) -> None:
+    scripted.install(installation.workspace, "echo said nothing of it")
+    done = installation.cli("run", "--agent-file", "../mine.toml", "--", "the walrus and the carpenter")
+    assert done.returncode == 0, done.stderr
+    digest = hashlib.sha256(b"the walrus and the carpenter").hexdigest()
+    assert newest(installation)["prompt_sha256"] == digest
+    files = [path for path in installation.state.rglob("*") if path.is_file() and not path.is_symlink()]
+    holding = {path.name for path in files if b"walrus" in path.read_bytes()}
+    assert holding == set()
+    assert any(digest.encode() in path.read_bytes() for path in files), "and this is how it would be found"
+
+
 def test_of_a_clone_the_files_that_the_agent_wrote_are_told_and_not_those_that_it_found(
     installation: Installation,
 ) -> None:
@@ -114,7 +127,7 @@ def test_of_a_clone_the_files_that_the_agent_wrote_are_told_and_not_those_that_i
     scripted.install(installation.workspace, "echo x > cloned; echo x >> file")
     committed = installation.shell("git add -A && git -c user.name=x -c user.email=x commit -qm more")
     assert committed.returncode == 0, committed.stderr
-    done = installation.cli("run", "--clone", "--agent-file", "mine.toml", "--", "p")
+    done = installation.cli("run", "--clone", "--agent-file", "../mine.toml", "--", "p")
     assert done.returncode == 0, done.stderr
     info = newest(installation)
     assert info["changed"] == {"count": 2, "names": ["cloned", "file"], "complete": True}
@@ -160,7 +173,7 @@ def test_a_daemon_that_is_killed_is_followed_by_one_that_waits_for_the_run_or_en
     ids = {}
     for name in ("one", "two", "three"):
         os.mkfifo(home / f"go.{name}")
-        done = own_installation.cli("run", "-d", "--name", name, "--agent-file", "mine.toml", "--", name)
+        done = own_installation.cli("run", "-d", "--name", name, "--agent-file", "../mine.toml", "--", name)
         assert done.returncode == 0, done.stderr
         ids[name] = done.stdout.decode().strip().partition("/")[2]
     until(lambda: all((home / f"up.{name}").exists() for name in ids), "all three run")
@@ -197,7 +210,7 @@ def test_a_silent_run_is_stuck_and_one_that_works_is_not(installation: Installat
     assert f"run {info['id']} stuck: no output, no request and no work for 2s" in told
     assert f"`paddock logs mine-workspace/{info['id']}` shows what it wrote; --stuck-after TIME" in told
     assert newest(installation)["reason"] == "stuck"
-    bad = installation.cli("run", "--stuck-after", "soon", "--agent-file", "mine.toml", "--", "p")
+    bad = installation.cli("run", "--stuck-after", "soon", "--agent-file", "../mine.toml", "--", "p")
     assert (bad.returncode, b"--stuck-after" in bad.stderr) == (2, True)
 
 

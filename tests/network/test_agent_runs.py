@@ -66,6 +66,15 @@ def test_an_agent_that_gives_up_at_a_refused_key_or_host_says_so_in_its_record(o
     assert online.cli(*blocked).returncode == 3
     info = newest(online)
     assert (info.reason, info.why) == ("denied", "it needs allowed.example, which the policy refused")
+    elsewhere = SHOP.replace("allowed.example", "www.allowed.example")
+    script = f"curl -s -o /dev/null https://www.allowed.example; {ASK}; exit 3"
+    by_key = str(scripted.install(online.workspace, script, elsewhere))
+    keyed = ("run", "--agent-file", by_key, "--name", "by-key", "--block-host", "allowed.example", "--", "p")
+    assert online.cli(*keyed).returncode == 3
+    info = newest(online)
+    assert (info.reason, info.network.connections) == ("denied", 1)
+    assert info.why == "it needs allowed.example, which the policy refused", "because its key goes there"
+    scripted.install(online.workspace, f"{ASK}; exit 3", SHOP)
     assert online.cli("run", "keyed", "--", "p").returncode == 3
     assert newest(online).reason == "failed", "with a good key it is the agent's own failure"
 

@@ -101,6 +101,12 @@ def test_what_an_agent_cannot_do_without_is_known_by_its_definition_or_because_n
     assert traffic.needed() == needed
 
 
+def test_where_its_key_goes_is_what_an_agent_needs_too() -> None:
+    traffic = Traffic(AGENT, ["api.keys.test"])
+    traffic.add([decided("api.keys.test"), decided("x.test", Decision.ALLOW)], 0.0)
+    assert traffic.needed() == ("api.keys.test",)
+
+
 def test_a_key_that_every_answer_refuses_is_shut_out_after_three_answers_and_five_seconds() -> None:
     traffic = Traffic(AGENT)
     traffic.add([requested(401), requested(403)], 10.0)

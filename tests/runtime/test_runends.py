@@ -48,6 +48,8 @@ def test_an_end_without_a_box_a_journal_or_a_workspace_is_told_all_the_same(tmp_
         assert info.changed == ChangedInfo(complete=False)
         assert (info.cost_picodollars, info.usage[0].requests, info.metered) == (20, 2, False)
         ended = JournalState(running=False, exit_code=3)
+        unknown = runends.unknown(active, ended)
+        assert (unknown.reason, unknown.exit_code, bool(unknown.ended)) == ("failed", 3, True)
         assert (await runends.info(runtime, active, ended, None)).exit_code == 3
         over = await runends.info(runtime, active, ended, Ending(reason="the budget of $1 is spent", exit_code=78))
         assert (over.reason, over.exit_code) == ("budget", 78)

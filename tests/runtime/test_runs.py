@@ -6,10 +6,12 @@ import asyncio
 import json
 import os
 import signal
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from paddock import tools
 from paddock.agents import Turn
 from paddock.errors import Unavailable, UserError
 from paddock.model import ExecSpec, TtySize
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from paddock.reports import RunInfo
+    from paddock.runs.store import Found, Kept
     from paddock.runtime import Runtime
     from paddock.runtime.box import Box
 
@@ -125,6 +128,20 @@ def test_an_end_is_told_by_what_is_known_of_it(
         info = await ran(runtime, box)
         assert (info.reason, info.exit_code) == (reason, code)
         assert why in info.why
+
+    within(tmp_path, act)
+
+
+@pytest.mark.box
+def test_the_version_is_told_where_the_program_was_asked_for_it_before(tmp_path: Path, workspace: Path) -> None:
+    async def act(runtime: Runtime) -> None:
+        text = scripted.install(workspace, "").read_text().replace(f"{workspace}/mine.sh", "/usr/bin/env")
+        box = await runtime.create(request(workspace, agent="mine", definition=text))
+        first = await ran(runtime, box)
+        located = tools.located(agent_of(box), runtime.paths, "", "")
+        assert located is not None
+        tools.Probes(runtime.paths.probes).keep(located.identity, tools.Probe(version="9.1"))
+        assert (first.version, (await ran(runtime, box)).version) == ("", "9.1")
 
     within(tmp_path, act)
 
@@ -265,6 +282,40 @@ def test_records_are_bounded_and_those_of_one_box_can_be_asked_for(
         assert await runs.listed(runtime, "other", 0) == []
         (tmp_path / "state/runs/00000000.json").write_text("{")
         assert await runs.damaged(runtime) == ("00000000.json",)
+
+    within(tmp_path, act)
+
+
+def test_a_run_that_ends_while_its_record_is_read_is_told_as_ended(
+    tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def act(runtime: Runtime) -> None:
+        box = await made(runtime, workspace, "exit 0")
+        run = await runs.begin(runtime, box, agent_of(box), HEADLESS)
+        active = runtime.runs.active[run]
+        store = runtime.runs.store
+        find, every = store.find, store.all
+
+        def end() -> None:
+            if runtime.runs.active.pop(run, None):
+                store.write(replace(active.kept, info=replace(active.kept.info, reason="done")))
+
+        def find_slowly(word: str) -> Kept:
+            kept = find(word)
+            end()
+            return kept
+
+        def all_slowly() -> Found:
+            found = every()
+            end()
+            return found
+
+        monkeypatch.setattr(store, "find", find_slowly)
+        assert (await runs.awaited(runtime, run)).reason == "done"
+        store.write(active.kept)
+        runtime.runs.active[run] = active
+        monkeypatch.setattr(store, "all", all_slowly)
+        assert [info.reason for info in await runs.listed(runtime, "", 0)] == ["done"]
 
     within(tmp_path, act)
 

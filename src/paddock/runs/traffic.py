@@ -28,10 +28,11 @@ _SAYS_NOTHING = frozenset({0, 404, *range(500, 600)})  # of whether a key is goo
 
 
 class Traffic:
-    """One run's; `agent` is None where the definition is not known any more."""
+    """One run's; `agent` is None where the definition is not known any more. `key_hosts` are where its keys go."""
 
-    def __init__(self, agent: Agent | None) -> None:
+    def __init__(self, agent: Agent | None, key_hosts: Iterable[str] = ()) -> None:
         self._agent = agent
+        self._own = (*key_hosts, *(agent.hosts.allow if agent else ()))
         self._connections = self._requests = 0
         self._tried: Counter[str] = Counter()
         self._asked: Counter[str] = Counter()  # names that were looked up; who is refused then tries no connection
@@ -90,7 +91,7 @@ class Traffic:
         if self._agent is None or not record.secrets:
             return False
         named = set(record.secrets.split(",")) & set(self._agent.keys.any)
-        return bool(named) or matches(record.host, self._agent.hosts.allow)
+        return bool(named) or matches(record.host, self._own)
 
     def is_shut_out(self, now_s: float) -> bool:
         """Whether every answer so far was that the key is not good: more of them help nobody."""
@@ -117,10 +118,10 @@ class Traffic:
     def needed(self) -> tuple[str, ...]:
         """Hosts that the agent cannot do without and that were refused."""
         refused = [host for host in self._refused() if not self._is_telemetry(host)]
-        if self._agent is not None:
-            own = (*self._agent.hosts.allow, *(f"*.{domain}" for domain in self._agent.hosts.domains))
-            if needed := [host for host in refused if matches(host, (*own, *self._agent.hosts.domains))]:
-                return tuple(needed[:3])
+        domains = self._agent.hosts.domains if self._agent else ()
+        own = (*self._own, *domains, *(f"*.{domain}" for domain in domains))
+        if needed := [host for host in refused if matches(host, own)]:
+            return tuple(needed[:3])
         return tuple(refused[:3]) if not self._connections else ()
 
     def _refused(self) -> Counter[str]:

@@ -68,6 +68,13 @@ async def info(runtime: Runtime, active: Active, state: JournalState | None, box
     )
 
 
+def unknown(active: Active, state: JournalState | None) -> RunInfo:
+    """The record of a run of which nothing more can be found out."""
+    ended = datetime.now(UTC).isoformat(timespec="milliseconds")
+    code = state.exit_code if state else None
+    return replace(active.kept.info, ended=ended, exit_code=code, reason="failed", why="see the daemon's log")
+
+
 def _end(state: JournalState | None) -> End:
     if state is None:
         return End()

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from paddock import limits, text
-from paddock.errors import PaddockError
+from paddock.errors import PaddockError, UserError
 from paddock.metering.budget import dollars
 from paddock.model import BoxId
 from paddock.reports import RunInfo
@@ -137,8 +137,7 @@ async def launch(runtime: Runtime, box: Box, spec: ExecSpec, turn: Turn) -> tupl
     commands.check_user(spec.user)
     await runtime.lifetimes.start(box)  # what that writes, as the files of a clone, is none of the agent's doing
     agent = agent_of(box)
-    version = await asyncio.to_thread(tooling.version_of, box, agent, runtime.paths)
-    run = await begin(runtime, box, agent, turn, version)
+    run = await begin(runtime, box, agent, turn, await asyncio.to_thread(_version, runtime, box, agent))
     active = runtime.runs.active[run]
     shown = tuple(word.replace(turn.prompt, "PROMPT") if turn.prompt else word for word in spec.argv)
     try:
@@ -149,6 +148,14 @@ async def launch(runtime: Runtime, box: Box, spec: ExecSpec, turn: Turn) -> tupl
         raise
     attend(runtime, active)
     return job, channel
+
+
+def _version(runtime: Runtime, box: Box, agent: Agent) -> str:
+    try:
+        return tooling.version_of(box, agent, runtime.paths)
+    except (OSError, PaddockError) as error:  # no reason not to run what is there
+        log.info("the version of %s: %s", agent.name, error)
+        return ""
 
 
 def attend(runtime: Runtime, active: Active) -> None:
@@ -170,7 +177,11 @@ async def _attend(runtime: Runtime, active: Active) -> None:
 
 async def _settle(runtime: Runtime, active: Active, end: JournalState | None, box_end: Ending | None) -> None:
     """Its record is made whole and written; without room for it until there is."""
-    info = await runends.info(runtime, active, end, box_end)
+    try:
+        info = await runends.info(runtime, active, end, box_end)
+    except Exception:  # whatever it was, a run that is over does not stay `running`
+        log.exception("the end of run %s", active.id)
+        info = runends.unknown(active, end)
     active.kept = replace(active.kept, info=info)
     while True:
         try:
@@ -265,8 +276,8 @@ async def listed(runtime: Runtime, box: str, limit: int) -> list[RunInfo]:
     """The newest first, of all boxes or of one by its name or id; it may be gone."""
     await runtime.runs.recovered.wait()
     found = (await asyncio.to_thread(runtime.runs.store.all)).kept
-    wanted = [_now(runtime, kept) for kept in found if not box or box in (kept.info.box, kept.info.box_id)]
-    return wanted[:limit] if limit else wanted
+    wanted = [kept for kept in found if not box or box in (kept.info.box, kept.info.box_id)]
+    return [await _now(runtime, kept) for kept in (wanted[:limit] if limit else wanted)]
 
 
 async def damaged(runtime: Runtime) -> tuple[str, ...]:
@@ -275,7 +286,7 @@ async def damaged(runtime: Runtime) -> tuple[str, ...]:
 
 async def shown(runtime: Runtime, word: str) -> RunInfo:
     await runtime.runs.recovered.wait()
-    return _now(runtime, await asyncio.to_thread(runtime.runs.store.find, word))
+    return await _now(runtime, await asyncio.to_thread(runtime.runs.store.find, word))
 
 
 async def awaited(runtime: Runtime, word: str) -> RunInfo:
@@ -287,16 +298,20 @@ async def awaited(runtime: Runtime, word: str) -> RunInfo:
     try:
         await asyncio.wait_for(active.over.wait(), limits.RUN_END_WAIT_S)
     except TimeoutError:
-        return _now(runtime, active.kept)
+        return runends.with_usage(runtime, active)
     return active.kept.info
 
 
-def _now(runtime: Runtime, kept: Kept) -> RunInfo:
-    """With what it has used so far, if it is on."""
-    active = runtime.runs.active.get(kept.info.id)
-    if active is None or kept.info.reason != "running":
+async def _now(runtime: Runtime, kept: Kept) -> RunInfo:
+    """With what it has used so far, if it is on; or its end, which may have been written since it was read."""
+    if kept.info.reason != "running":
         return kept.info
-    return runends.with_usage(runtime, active)
+    if active := runtime.runs.active.get(kept.info.id):
+        return runends.with_usage(runtime, active)
+    try:
+        return (await asyncio.to_thread(runtime.runs.store.find, kept.info.id)).info
+    except UserError:  # it made room for newer ones
+        return kept.info
 
 
 def doing(runtime: Runtime, box: Box) -> str:

@@ -35,7 +35,7 @@ class Log:
         self._paths: tuple[str, ...] = runtime.network.logs.paths(active.box.row.id) if runtime.network else ()
         self._reader = Reader(self._paths)
         self._mark: object = None
-        self.traffic = Traffic(active.agent)
+        self.traffic = Traffic(active.agent, _key_hosts(runtime, active))
         if fresh:
             self._reader.skip()
 
@@ -56,6 +56,14 @@ class Log:
         if before >= 0 and self._reader.segment > before + 1:
             self.traffic.missed()
         self.traffic.add((record for record in records if record.time >= self._started), now_s)
+
+
+def _key_hosts(runtime: Runtime, active: Active) -> tuple[str, ...]:
+    """Where the agent's own keys go, of those that its box has."""
+    if active.agent is None or active.box not in runtime.register:
+        return ()
+    held = [one for one in runtime.credentials.held(active.box) if one.name in active.agent.keys.any]
+    return tuple(host for one in held for host in one.binding.hosts)
 
 
 def marks(paths: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
@@ -80,6 +88,8 @@ async def look_on(runtime: Runtime, active: Active) -> None:
             await watch.look(runs.clock())
         except (OSError, PaddockError) as error:
             log.warning("looking at run %s: %s", active.id, error)
+        except Exception:  # a fault of ours here must not keep the run's end from being noticed
+            log.exception("looking at run %s", active.id)
 
 
 class _Watch:
