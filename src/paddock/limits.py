@@ -269,5 +269,6 @@ SETTINGS_FILE_BYTES = 1 * MIB
 SETTINGS_DEPTH_MAX = 8  # directories within each other
 MCP_SERVERS_PER_BOX = 16
 MCP_CONNECTIONS_MAX = 16  # of one box at once; each is a box of its own
+MCP_BURST_S = 10.0  # in which one box starts as many; an agent that connects in a loop costs others little
 MCP_FILE_BYTES = 1 * MIB  # the user's list of servers
 MCP_AGENT_FILE_BYTES = 16 * MIB  # an agent's own file with such a list, which may hold more than that

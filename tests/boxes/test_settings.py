@@ -44,6 +44,9 @@ def agent(installation: Installation, own: Path) -> Iterator[Robot]:
 
 
 def test_settings_are_there_read_only_and_nothing_else_of_the_home_is(agent: Robot, own: Path) -> None:
+    agent.installation.cli("create", "--with-settings", agent.name, ".")
+    plan = agent.installation.cli("inspect", "--plan", agent.box).stdout.decode()
+    assert f"bind /home/agent/{own.name}/commands from " in plan
     look = f"cd ~/{own.name} && find . | sort && cat RULES.md settings.json commands/test.md"
     done = agent.does(look, "--with-settings")
     assert done.returncode == 0, done.stderr

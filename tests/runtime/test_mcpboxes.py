@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.errors import UserError
-from paddock.model import BoxSpec, McpServer, Mount, NetworkRule, SecretUse
+from paddock.model import BoxSpec, Limits, McpServer, Mount, NetworkRule, SecretUse
 from paddock.runtime import mcpboxes
 from tests.support.serving import request, within
 
@@ -27,6 +27,11 @@ def test_a_server_has_what_its_table_says_and_nothing_of_its_agents() -> None:
     assert made.secrets == (SecretUse(name="s"),)
     assert made.network.rules == (NetworkRule(action="allow", pattern="h.example.com"),)
     assert made.network.default == "deny"
+
+
+def test_a_server_takes_no_more_than_its_agent_may() -> None:
+    spec = replace(SPEC, limits=Limits(memory_bytes=1 << 28, pids=100, wall_s=60.0))
+    assert mcpboxes.request(spec, McpServer(name="db", command=("x",))).limits == Limits(memory_bytes=1 << 28, pids=100)
 
 
 def test_what_it_sees_of_the_host_is_read_only() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import time
 from typing import TYPE_CHECKING
 
 from paddock import frames, fs
@@ -19,6 +20,8 @@ from paddock.store import new_row
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
     from pathlib import Path
+
+    import pytest
 
 SPEC = BoxSpec(
     name="box",
@@ -130,6 +133,23 @@ def test_malformed_words_of_a_server_end_its_connection_alone(tmp_path: Path) ->
                     assert await receive(again) == b"x"
 
     asyncio.run(act())
+
+
+def test_starts_are_paced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcpsockets, "MCP_CONNECTIONS_MAX", 3)
+    monkeypatch.setattr(mcpsockets, "MCP_BURST_S", 0.3)
+
+    async def act() -> list[float]:
+        async with scene(tmp_path) as made:
+            moments = [time.monotonic()]
+            for _ in range(5):
+                with made.connect(), await made.started.get():
+                    moments.append(time.monotonic())
+                await asyncio.gather(*made.tasks)
+            return moments
+
+    moments = asyncio.run(act())
+    assert moments[5] - moments[0] >= 0.3, "the fourth waits until the first is long ago"
 
 
 def test_a_server_that_does_not_start_and_a_box_that_ends_hang_up(tmp_path: Path) -> None:

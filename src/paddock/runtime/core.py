@@ -274,7 +274,10 @@ class Runtime:
     async def describe(self, name: str) -> tuple[str, ...]:
         box = self.find(name)
         async with box.lock:
+            is_new = not box.view and box.handle is None
             await self.workspaces.look(box)
+            if is_new:
+                box.view += await asyncio.to_thread(furnishing.foreseen, box)
         return self.engine(box).describe(box.placement)
 
     def environment(self, box: Box) -> dict[str, str]:

@@ -29,6 +29,13 @@ async def furnish(runtime: Runtime, box: Box) -> None:
         belongings.sweep(runtime)
 
 
+def foreseen(box: Box) -> tuple[Mount, ...]:
+    """What a box that does not run would be shown of its user's own."""
+    os.makedirs(f"{box.directory}/home", 0o700, exist_ok=True)
+    settings = belongings.Settings(box.row.spec, agent_of(box), box.directory)
+    return (*settings.mounts(), *mcpsockets.prepare(box.row.spec, box.directory))
+
+
 def _furnish(runtime: Runtime, box: Box, agent: Agent) -> tuple[tuple[Mount, ...], list[str]]:
     """What the box is shown besides, and what its user should know."""
     spec, home = box.row.spec, f"{box.directory}/home"

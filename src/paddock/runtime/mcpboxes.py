@@ -46,6 +46,7 @@ def request(spec: BoxSpec, server: McpServer) -> BoxRequest:
         mounts=tuple(Mount(source=_place(path, spec), target="", read_only=True) for path in shown),
         env=server.env,
         workdir=spec.workspace if server.workspace == "ro" else "",
+        limits=replace(spec.limits, wall_s=None),  # each as its agent, whose own time ends it
         ephemeral=True,
         caller_path=spec.caller_path,
         caller_home=spec.caller_home,

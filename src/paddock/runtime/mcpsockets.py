@@ -9,6 +9,7 @@ it ends when the agent's side or the daemon goes.
 from __future__ import annotations
 
 import asyncio
+import collections
 import logging
 import os
 from typing import TYPE_CHECKING, Final
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from paddock import frames, fs
 from paddock.engines.process.connector import PLACE
 from paddock.errors import PaddockError
-from paddock.limits import MCP_CONNECTIONS_MAX
+from paddock.limits import MCP_BURST_S, MCP_CONNECTIONS_MAX
 from paddock.model import Mount
 from paddock.text import neutralise
 
@@ -60,6 +61,7 @@ class Sockets:
         self._start = start
         self._listeners: dict[str, list[socket.socket]] = {}
         self._serving: dict[str, set[asyncio.Task[None]]] = {}
+        self._paces: dict[str, _Pace] = {}
 
     def __repr__(self) -> str:
         return f"<Sockets {len(self._listeners)} boxes, {sum(map(len, self._serving.values()))} connections>"
@@ -89,6 +91,7 @@ class Sockets:
             listener.close()
         for task in self._serving.pop(box_id, set()):
             task.cancel()
+        self._paces.pop(box_id, None)
 
     def let_go(self) -> None:
         for box_id in list(self._listeners):
@@ -112,6 +115,7 @@ class Sockets:
         serving = self._serving.setdefault(box.row.id, set())
         serving.add(task)
         try:
+            await self._paces.setdefault(box.row.id, _Pace()).turn()
             with peer, await self._start(box, server) as channel:
                 failure = await _splice(peer, channel)
             if failure:
@@ -121,6 +125,21 @@ class Sockets:
         finally:
             peer.close()
             serving.discard(task)
+
+
+class _Pace:
+    """The starts of one box: one waits for the other, and many at once for some time to pass."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._starts: collections.deque[float] = collections.deque(maxlen=MCP_CONNECTIONS_MAX)
+
+    async def turn(self) -> None:
+        loop = asyncio.get_running_loop()
+        async with self._lock:
+            if len(self._starts) == self._starts.maxlen:
+                await asyncio.sleep(max(0.0, self._starts[0] + MCP_BURST_S - loop.time()))
+            self._starts.append(loop.time())
 
 
 def _tell(box: Box, server: McpServer, why: str) -> None:
