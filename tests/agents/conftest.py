@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from paddock import fs
 from tests.support import agents
 from tests.support import internet as internets
-from tests.support.agents import AGENTS, INSIDE
+from tests.support.agents import AGENTS, INSIDE, NAMED, write_programs
 from tests.support.internet import PUBLIC, Internet, Online
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.support.agents import Agent
+    from tests.support.agents import Agent, Named
+
+OUTSIDE = "outside.example"  # of no agent's catalogue
 
 
 class Services(Internet):
@@ -26,8 +29,10 @@ class Services(Internet):
 
     def __init__(self, root: Path) -> None:
         hosts = {host for agent in AGENTS for host in (agent.host, *agent.uninvited)}
+        hosts |= {host for named in NAMED for host in named.hosts} | {OUTSIDE}
         super().__init__(root, {host: [[PUBLIC]] for host in hosts}, "tests.support.model_apis")
-        self.keys = {agent.host: agent.key + secrets.token_urlsafe(48) for agent in AGENTS}
+        keys = {named.secret: named.key + secrets.token_urlsafe(48) for named in NAMED}
+        self.keys = {host: keys[named.secret] for named in NAMED for host in named.hosts}
         (self.root / "keys.json").write_text(json.dumps(self.keys))
         self.forget()
 
@@ -42,6 +47,16 @@ class Services(Internet):
 
     def forget(self) -> None:
         (self.root / "requests.jsonl").write_text("")
+        for name in ("script.json", "refusal.json"):
+            (self.root / name).unlink(missing_ok=True)
+
+    def refuse(self, status: int, body: dict[str, Any]) -> None:
+        """The model answers nobody from now on."""
+        (self.root / "refusal.json").write_text(json.dumps([status, body]))
+
+    def script(self, *steps: tuple[str, ...]) -> None:
+        """What the model does from now on, and says at last."""
+        (self.root / "script.json").write_text(json.dumps(steps))
 
 
 class Pasture(Online):
@@ -51,10 +66,23 @@ class Pasture(Online):
         super().__init__(root, services)
         self.services = services
         self._programs = programs
+        write_programs(root / "bin")
+        self.environ["PATH"] = f"{root / 'bin'}:{self.environ['PATH']}"
+
+    @property
+    def mount(self) -> tuple[str, ...]:
+        """The option that brings the programs into a box."""
+        return ("-v", f"{self._programs}:{INSIDE}:ro")
 
     def options(self, agent: Agent) -> tuple[str, ...]:
         """Of a box for it: the programs, and its service."""
-        return ("-v", f"{self._programs}:{INSIDE}:ro", "--allow-host", agent.host)
+        return (*self.mount, "--allow-host", agent.host)
+
+    def run_named(
+        self, agent: Named, *words: str, options: tuple[str, ...] = (), timeout_s: float = 60
+    ) -> subprocess.CompletedProcess[bytes]:
+        """By its name, as people do."""
+        return self.cli("run", *self.mount, *options, agent.name, ".", "--", *words, timeout_s=timeout_s)
 
     def run_agent(self, agent: Agent, *options: str) -> subprocess.CompletedProcess[bytes]:
         return self.cli("run", *options, *self.options(agent), *agent.words, timeout_s=100)
@@ -85,6 +113,7 @@ def pasture(_pasture: Pasture) -> Iterator[Pasture]:
     _pasture.services.forget()
     yield _pasture
     _pasture.clear()
-    for agent in AGENTS:
-        _pasture.cli("secret", "rm", agent.secret)
-    (_pasture.workspace / "proof.txt").unlink(missing_ok=True)
+    for secret in {named.secret for named in NAMED}:
+        _pasture.cli("secret", "rm", secret)
+    for entry in _pasture.workspace.iterdir():
+        fs.remove_tree(str(entry))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,13 +23,13 @@ def fill(home: Path, *seeds: Seed, workspace: str = "/w") -> None:
 
 
 def test_a_seed_makes_its_file_with_values_that_cannot_leave_their_string(tmp_path: Path) -> None:
-    fill(tmp_path, JSON, Seed(path="note", text="hello"), workspace='/a "b\\')
+    fill(tmp_path, JSON, Seed(path="note", text='hello = "{workspace}"'), workspace='/a "b\\ \U0001f40f')
     assert json.loads((tmp_path / ".a/b.json").read_text()) == {
         "seen": True,
         "keys": {'1234567890123456789"': 1},
-        "in": {'/a "b\\': {"trust": 1}},
+        "in": {'/a "b\\ \U0001f40f': {"trust": 1}},
     }
-    assert (tmp_path / "note").read_text() == "hello"
+    assert tomllib.loads((tmp_path / "note").read_text()) == {"hello": '/a "b\\ \U0001f40f'}
     assert (tmp_path / "note").stat().st_mode & 0o777 == 0o600
 
 

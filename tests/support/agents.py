@@ -1,4 +1,4 @@
-"""Real agents from their npm packages: installed once for whoever runs the tests, and how each works without a person.
+"""Real agents from their npm packages: installed once for whoever runs the tests, and what their services are.
 
     python -m tests.support.agents        installs them, or says why not
 
@@ -26,6 +26,9 @@ PACKAGES: Final = {
     "@anthropic-ai/claude-code": "2.1.325",
     "@openai/codex": "0.166.0",
     "@google/gemini-cli": "0.61.0",
+    # The programs alone: the packages that choose between them would bring those of other machines too.
+    f"@github/copilot-linux-{_ARCH}": "1.0.102",
+    f"opencode-linux-{_ARCH}": "1.18.33",
     f"node-linux-{_ARCH}": "24.21.0",  # what distributions have is older than what the agents ask for
 }
 INSIDE: Final = "/opt/agents"  # where boxes have them
@@ -103,6 +106,53 @@ GEMINI: Final = Agent(
     uninvited=frozenset({"play.googleapis.com"}),
 )
 AGENTS: Final = (CLAUDE, CODEX, GEMINI)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """An agent as `paddock run NAME` runs it, by its definition alone."""
+
+    name: str
+    secret: str
+    host: str  # of its models
+    key: str
+    program: tuple[str, ...]  # inside
+    more: frozenset[str] = frozenset()  # other hosts of its service that take the key
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        return self.more | {self.host}
+
+
+NAMED: Final = (
+    Named(name="claude", secret="anthropic", host=CLAUDE.host, key=CLAUDE.key, program=CLAUDE.argv[:1]),
+    Named(name="codex", secret="openai", host=CODEX.host, key=CODEX.key, program=CODEX.argv[:2]),
+    Named(name="gemini", secret="gemini", host=GEMINI.host, key=GEMINI.key, program=GEMINI.argv[:2]),
+    Named(
+        name="copilot",
+        secret="copilot",
+        host="api.individual.githubcopilot.com",
+        key="github_pat_",
+        program=(f"{_MODULES}/@github/copilot-linux-{_ARCH}/copilot",),
+        more=frozenset({"api.github.com"}),
+    ),
+    Named(
+        name="opencode",
+        secret="anthropic",
+        host=CLAUDE.host,
+        key=CLAUDE.key,
+        program=(f"{_MODULES}/opencode-linux-{_ARCH}/bin/opencode",),
+    ),
+)
+
+
+def write_programs(directory: Path) -> None:
+    """A directory for a PATH: its programs start those that a box has INSIDE."""
+    directory.mkdir()
+    for agent in NAMED:
+        program = directory / agent.name
+        program.write_text(f'#!/bin/sh\nexec {" ".join(agent.program)} "$@"\n')
+        program.chmod(0o755)
 
 
 class NotInstalled(Exception):

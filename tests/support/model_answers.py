@@ -1,15 +1,17 @@
-"""What a scripted model says in the words of each service: one command for the agent's shell, then ANSWER."""
+"""What a scripted model says in the words of each service, and what of a conversation a request brings."""
 
 from __future__ import annotations
 
 import json
+import secrets
 from typing import TYPE_CHECKING, Any, Final
+
+from tests.support.model_script import ANSWER, COMMAND, DEFAULT, Script, act
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ANSWER: Final = "The scripted model has seen 4217 lambs."
-COMMAND: Final = "echo kept > proof.txt"
+__all__ = ["ANSWER", "CACHED", "COMMAND", "INPUT", "OUTPUT", "Answer", "Anthropic", "Chat", "Gemini", "OpenAI"]
 INPUT: Final = 2000  # tokens of each answer: of them CACHED were read from a cache
 CACHED: Final = 512
 OUTPUT: Final = 2000
@@ -20,25 +22,54 @@ def _event(value: dict[str, Any], name: str = "") -> bytes:
     return f"{head}data: {json.dumps(value)}\n\n".encode()
 
 
-class Answer:
-    """To one request. `text` is empty where the agent is to use its shell."""
+def _texts(content: Any) -> list[str]:
+    """Of a message, however the service has its parts."""
+    if isinstance(content, str):
+        return [content]
+    return [part["text"] for part in content or () if isinstance(part, dict) and isinstance(part.get("text"), str)]
 
-    def __init__(self, request: dict[str, Any], model: str = "", *, stream: bool = True) -> None:
+
+def _count(content: Any, kind: str) -> int:
+    return sum(part["type"] == kind for part in content) if isinstance(content, list) else 0
+
+
+def _responses(turn: dict[str, Any]) -> int:
+    return sum("functionResponse" in part for part in turn.get("parts", ()))
+
+
+class Answer:
+    """To one request. `text` is empty where the agent is to use a tool, which `call` has with its words."""
+
+    def __init__(
+        self, request: dict[str, Any], model: str = "", *, stream: bool = True, script: Script = DEFAULT
+    ) -> None:
         self.request = request
         self.model: str = model or request["model"]
+        self._token = secrets.token_hex(8)  # Claude Code drops a call whose id it has seen
         self.streamed: bool = stream and request.get("stream", True)
-        self.tool = self._shell()
-        self.text = "" if self.tool and not self._has_run() else ANSWER
-
-    def _shell(self) -> str:
-        """The tool that runs commands, if the agent offers one: some requests are for titles and the like."""
-        known = {"Bash", "exec_command", "shell_command", "shell", "run_shell_command"}
-        return next((name for name in self._tools() if name in known), "")
+        found = act(script, self._done(), self._tools())
+        self.text = found if isinstance(found, str) else ""
+        self.call: tuple[str, Any] = ("", {}) if isinstance(found, str) else found
+        self.final = bool(self.text) and self.text == script[-1][1]
 
     def _tools(self) -> list[str]:
-        return [tool.get("name", "") for tool in self.request.get("tools", ())]
+        return [tool.get("name", "") for tool in self.request.get("tools") or ()]
 
-    def _has_run(self) -> bool:
+    def _done(self) -> int:
+        """How many tools were used since a person spoke last."""
+        count = 0
+        for role, results, _ in reversed(self._turns()):
+            count += results
+            if role == "user" and not results:
+                break
+        return count
+
+    def said(self, role: str) -> list[str]:
+        """By whom, in the whole conversation that came with the request."""
+        return [text for spoken, _, texts in self._turns() if spoken == role for text in texts]
+
+    def _turns(self) -> list[tuple[str, int, list[str]]]:
+        """Role (user or assistant), results of tools, texts."""
         raise NotImplementedError
 
     def whole(self) -> dict[str, Any]:
@@ -51,22 +82,24 @@ class Answer:
 class Anthropic(Answer):
     """https://platform.claude.com/docs/en/api/messages-streaming"""
 
-    def __init__(self, request: dict[str, Any]) -> None:
-        super().__init__(request, stream=bool(request.get("stream")))
+    def __init__(self, request: dict[str, Any], *, script: Script = DEFAULT) -> None:
+        super().__init__(request, stream=bool(request.get("stream")), script=script)
 
-    def _has_run(self) -> bool:
-        last = self.request["messages"][-1]["content"]
-        return isinstance(last, list) and any(part["type"] == "tool_result" for part in last)
+    def _turns(self) -> list[tuple[str, int, list[str]]]:
+        return [
+            (message["role"], _count(message["content"], "tool_result"), _texts(message["content"]))
+            for message in self.request["messages"]
+        ]
 
     def _block(self) -> dict[str, Any]:
         if self.text:
             return {"type": "text", "text": self.text}
-        words = {"command": COMMAND, "description": "Keep a proof"}
-        return {"type": "tool_use", "id": "toolu_01", "name": self.tool, "input": words}
+        tool, words = self.call
+        return {"type": "tool_use", "id": f"toolu_{self._token}", "name": tool, "input": words}
 
     def whole(self) -> dict[str, Any]:
         return {
-            "id": "msg_01",
+            "id": f"msg_{self._token}",
             "type": "message",
             "role": "assistant",
             "model": self.model,
@@ -100,22 +133,82 @@ class Anthropic(Answer):
             yield _event(event, str(event["type"]))
 
 
+class Chat(Answer):
+    """https://platform.openai.com/docs/api-reference/chat-streaming"""
+
+    def _tools(self) -> list[str]:
+        return [tool["function"]["name"] for tool in self.request.get("tools") or () if "function" in tool]
+
+    def _turns(self) -> list[tuple[str, int, list[str]]]:
+        return [
+            (message["role"], int(message["role"] == "tool"), _texts(message.get("content")))
+            for message in self.request["messages"]
+        ]
+
+    def _message(self) -> dict[str, Any]:
+        if self.text:
+            return {"role": "assistant", "content": self.text}
+        tool, words = self.call
+        call = {"id": f"call_{self._token}", "type": "function", "function": {"name": tool}}
+        call["function"]["arguments"] = json.dumps(words)  # type: ignore[index]
+        return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+    def _usage(self) -> dict[str, Any]:
+        count = {"prompt_tokens": INPUT, "completion_tokens": OUTPUT, "total_tokens": INPUT + OUTPUT}
+        return {**count, "prompt_tokens_details": {"cached_tokens": CACHED}}
+
+    def _reason(self) -> str:
+        return "stop" if self.text else "tool_calls"
+
+    def whole(self) -> dict[str, Any]:
+        choice = {"index": 0, "message": self._message(), "finish_reason": self._reason()}
+        return {**self._head("chat.completion"), "choices": [choice], "usage": self._usage()}
+
+    def _head(self, kind: str) -> dict[str, Any]:
+        return {"id": f"chatcmpl-{self._token}", "object": kind, "created": 1700000000, "model": self.model}
+
+    def events(self) -> Iterator[bytes]:
+        delta = self._message()
+        for number, call in enumerate(delta.get("tool_calls", ())):
+            call["index"] = number
+        head = self._head("chat.completion.chunk")
+        yield _event({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+        yield _event({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": self._reason()}]})
+        yield _event({**head, "choices": [], "usage": self._usage()})
+        yield b"data: [DONE]\n\n"
+
+
 class OpenAI(Answer):
     """https://platform.openai.com/docs/api-reference/responses-streaming"""
 
-    def _has_run(self) -> bool:
-        return any(item.get("type") == "function_call_output" for item in self.request["input"])
+    def _tools(self) -> list[str]:
+        """Those of newer models come with the conversation, in a namespace."""
+        added = [item for item in self.request["input"] if item.get("type") == "additional_tools"]
+        groups = [group for item in added for group in item["tools"]]
+        return super()._tools() + [tool["name"] for group in groups for tool in group.get("tools", (group,))]
+
+    def _turns(self) -> list[tuple[str, int, list[str]]]:
+        return [
+            (item.get("role", ""), int(str(item.get("type")).endswith("_call_output")), _texts(item.get("content")))
+            for item in self.request["input"]
+        ]
 
     def _item(self) -> dict[str, Any]:
         if self.text:
             part = {"type": "output_text", "text": self.text, "annotations": []}
-            return {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]}
-        if self.tool == "shell":
-            words: dict[str, Any] = {"command": ["bash", "-c", COMMAND]}
-        else:
-            words = {"cmd" if self.tool == "exec_command" else "command": COMMAND}
-        call = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": self.tool}
-        return {**call, "arguments": json.dumps(words), "status": "completed"}
+            return {
+                "type": "message",
+                "id": f"msg_{self._token}",
+                "role": "assistant",
+                "status": "completed",
+                "content": [part],
+            }
+        tool, words = self.call
+        call = {"id": f"fc_{self._token}", "call_id": f"call_{self._token}", "name": tool, "status": "completed"}
+        if isinstance(words, str):
+            place = {"namespace": "functions"} if tool == "exec" else {}
+            return {"type": "custom_tool_call", **call, **place, "input": words}
+        return {"type": "function_call", **call, "arguments": json.dumps(words)}
 
     def whole(self) -> dict[str, Any]:
         usage = {
@@ -125,7 +218,7 @@ class OpenAI(Answer):
             "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": INPUT + OUTPUT,
         }
-        head = {"id": "resp_1", "object": "response", "status": "completed", "model": self.model}
+        head = {"id": f"resp_{self._token}", "object": "response", "status": "completed", "model": self.model}
         return {**head, "output": [self._item()], "usage": usage}
 
     def events(self) -> Iterator[bytes]:
@@ -160,14 +253,17 @@ class Gemini(Answer):
         groups = self.request.get("tools", ())
         return [tool["name"] for group in groups for tool in group.get("functionDeclarations", ())]
 
-    def _has_run(self) -> bool:
-        parts = [part for content in self.request["contents"] for part in content.get("parts", ())]
-        return any("functionResponse" in part for part in parts)
+    def _turns(self) -> list[tuple[str, int, list[str]]]:
+        return [
+            ("assistant" if turn.get("role") == "model" else "user", _responses(turn), _texts(turn.get("parts")))
+            for turn in self.request["contents"]
+        ]
 
     def whole(self) -> dict[str, Any]:
-        part: dict[str, Any] = {"text": self.text}
+        part: dict[str, Any] = {"text": self._shaped() or self.text}
         if not self.text:
-            part = {"functionCall": {"name": self.tool, "args": {"command": COMMAND, "description": "Keep a proof"}}}
+            tool, words = self.call
+            part = {"functionCall": {"name": tool, "args": words}}
         content = {"role": "model", "parts": [part]}
         usage = {
             "promptTokenCount": INPUT,
@@ -177,6 +273,15 @@ class Gemini(Answer):
         }
         found = {"content": content, "finishReason": "STOP", "index": 0}
         return {"candidates": [found], "usageMetadata": usage, "modelVersion": self.model}
+
+    def _shaped(self) -> str:
+        """What the agent asks itself, such as which model to take, has to come in its shape."""
+        schema = self.request.get("generationConfig", {}).get("responseJsonSchema")
+        if not schema:
+            return ""
+        kinds = {"STRING": "so it is", "INTEGER": 1, "NUMBER": 1, "BOOLEAN": True}
+        properties = schema.get("properties", {}).items()
+        return json.dumps({name: kinds.get(str(kind.get("type")).upper()) for name, kind in properties})
 
     def events(self) -> Iterator[bytes]:
         yield _event(self.whole())

@@ -21,8 +21,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.support import model_sockets
-from tests.support.model_answers import ANSWER, Answer, Anthropic, Gemini, OpenAI
+from tests.support import copilot_api, model_script, model_sockets
+from tests.support.model_answers import Answer, Anthropic, Chat, Gemini, OpenAI
 from tests.support.origins import Datagrams, Encrypted, Names
 
 if TYPE_CHECKING:
@@ -31,10 +31,18 @@ if TYPE_CHECKING:
 _LOCK = threading.Lock()
 _GEMINI = re.compile(r"/v1beta/models/([\w.-]+):(generateContent|streamGenerateContent)")
 
+# The header that brings the key.
 APIS = {
-    "api.anthropic.com": ("x-api-key", Anthropic),
-    "api.openai.com": ("authorization", OpenAI),
-    "generativelanguage.googleapis.com": ("x-goog-api-key", Gemini),
+    "api.anthropic.com": "x-api-key",
+    "api.openai.com": "authorization",
+    "generativelanguage.googleapis.com": "x-goog-api-key",
+    copilot_api.USERS: "authorization",
+    copilot_api.MODELS: "authorization",
+}
+_ROUTES: dict[tuple[str, str], type[Anthropic | Chat | OpenAI]] = {
+    ("api.anthropic.com", "/v1/messages"): Anthropic,
+    ("api.openai.com", "/v1/responses"): OpenAI,
+    (copilot_api.MODELS, "/chat/completions"): Chat,
 }
 
 
@@ -47,34 +55,45 @@ class Api(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
             body = self._chunks()
-        header, _ = APIS.get(self._host, ("", None))
+        header = APIS.get(self._host, "")
+        path = self.path.partition("?")[0]
         if header and not self._has_key(header):
             self._say(401, _ERRORS[self._host])
         elif self.headers.get("Upgrade"):
             self._upgrade()
         elif answer := self._answer(body):
-            self._speak(answer)
-        elif self.path.partition("?")[0].endswith((":countTokens", "/count_tokens")):
+            self._refuse() if self._refusal.exists() else self._speak(answer)
+        elif known := copilot_api.told(self._host, path):
+            self._say(200, known)
+        elif path.endswith((":countTokens", "/count_tokens")):
             self._say(200, {"input_tokens": 12, "totalTokens": 12})
         else:
             self._say(404 if header else 200, {"error": {"message": "the stand-in does not know it"}})
 
     def _has_key(self, header: str) -> bool:
         wanted = json.loads((self.directory / "keys.json").read_text())[self._host]
-        given = (self.headers.get(header) or "").removeprefix("Bearer ")
+        given = (self.headers.get(header) or "").rpartition(" ")[2]  # `Bearer`, `bearer` and `token` all come
         return hmac.compare_digest(given.encode("latin-1"), wanted.encode())
 
     def _answer(self, body: bytes) -> Answer | None:
         path = self.path.partition("?")[0]
         if self.command != "POST":
             return None
+        script = model_script.load(self.directory)
         if found := _GEMINI.fullmatch(path):
-            return Gemini(json.loads(body), found[1], stream=found[2].startswith("stream"))
-        if (self._host, path) == ("api.anthropic.com", "/v1/messages"):
-            return Anthropic(json.loads(body))
-        if (self._host, path) == ("api.openai.com", "/v1/responses"):
-            return OpenAI(json.loads(body))
+            return Gemini(json.loads(body), found[1], stream=found[2].startswith("stream"), script=script)
+        if route := _ROUTES.get((self._host, path)):
+            return route(json.loads(body), script=script)
         return None
+
+    @property
+    def _refusal(self) -> Path:
+        """What a model's requests are refused with, if a test wants it: a status and a body."""
+        return self.directory / "refusal.json"
+
+    def _refuse(self) -> None:
+        status, value = json.loads(self._refusal.read_text())
+        self._say(status, value)
 
     def _speak(self, answer: Answer) -> None:
         if not answer.streamed:
@@ -104,7 +123,7 @@ class Api(http.server.BaseHTTPRequestHandler):
         model_sockets.converse(self.rfile, self.wfile, self._over_websocket)
 
     def _over_websocket(self, message: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        answer = OpenAI(message)
+        answer = OpenAI(message, script=model_script.load(self.directory))
         self._record(101, answer)
         return answer.messages()
 
@@ -125,7 +144,9 @@ class Api(http.server.BaseHTTPRequestHandler):
             "path": self.path,
             "status": status,
             "model": answer.model if answer else "",
-            "final": bool(answer and answer.text == ANSWER),
+            "final": bool(answer and answer.final),
+            "heard": answer.said("user") if answer else [],
+            "told": answer.said("assistant") if answer else [],
         }
         with _LOCK, (self.directory / "requests.jsonl").open("a") as file:
             file.write(json.dumps(row) + "\n")
@@ -150,6 +171,12 @@ _ERRORS: dict[str, dict[str, Any]] = {
     "generativelanguage.googleapis.com": {
         "error": {"code": 401, "message": "API key not valid", "status": "UNAUTHENTICATED"}
     },
+    copilot_api.USERS: {
+        "message": "Bad credentials",
+        "documentation_url": "https://docs.github.com/rest",
+        "status": "401",
+    },
+    copilot_api.MODELS: {"error": {"message": "unauthorized: token is not valid", "code": "unauthorized"}},
 }
 
 

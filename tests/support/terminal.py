@@ -12,8 +12,6 @@ import termios
 import time
 from typing import TYPE_CHECKING
 
-from tests.support.installation import PROGRAM
-
 if TYPE_CHECKING:
     import signal
     from pathlib import Path
@@ -41,7 +39,7 @@ class Person:
         self.output = b""
         self._seen = 0
         self._process = subprocess.Popen(
-            [str(PROGRAM), *words],
+            installation.command(words),
             stdin=self._slave,
             stdout=self._slave,
             stderr=self._slave,

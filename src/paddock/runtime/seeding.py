@@ -78,15 +78,20 @@ def _seed(home: str, one: Seed, workspace: str, environment: Mapping[str, str]) 
     fd = _open_directory(home, directory)
     try:
         with contextlib.suppress(FileExistsError):
-            _create(fd, name, one.text.encode())
+            _create(fd, name, _filled(one.text, workspace, environment).encode())
     finally:
         os.close(fd)
 
 
 def _filled(text: str, workspace: str, environment: Mapping[str, str]) -> str:
-    """Values stand in strings of JSON."""
-    filled = _TAIL.sub(lambda found: json.dumps(environment.get(found[1], "")[-20:])[1:-1], text)
-    return filled.replace("{workspace}", json.dumps(workspace)[1:-1])
+    """Values stand in strings of JSON, or of TOML."""
+    filled = _TAIL.sub(lambda found: _quoted(environment.get(found[1], "")[-20:]), text)
+    return filled.replace("{workspace}", _quoted(workspace))
+
+
+def _quoted(value: str) -> str:
+    """For both: TOML has no escapes for halves of a character."""
+    return json.dumps(value, ensure_ascii=False)[1:-1]
 
 
 def _open_directory(home: str, path: str) -> int:

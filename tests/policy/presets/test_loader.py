@@ -30,7 +30,9 @@ def test_a_preset_is_well_formed(name: str) -> None:
     assert preset.rules
     assert all(rule.source.kind is SourceKind.PRESET for rule in preset.rules)
     if name not in {"open", "locked-down"}:
-        assert all(rule.action is Action.ALLOW for rule in preset.rules)
+        told = agents.of(name, "").hosts.telemetry if name in agents.built_in() else ()
+        denied = {rule.pattern for rule in preset.rules if rule.action is Action.DENY}
+        assert denied == set(told), "where an agent reports what people do, and nothing else"
         assert all(rule.pattern.rpartition(":")[2].isdecimal() for rule in preset.rules), "ports are named"
         assert not any(rule.pattern.startswith("*:") for rule in preset.rules)
         assert not any(rule.bypass for rule in preset.rules)
