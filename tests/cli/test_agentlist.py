@@ -83,7 +83,7 @@ def test_a_definition_is_shown_in_words(home: Path, capsys: pytest.CaptureFixtur
     assert lines["headless"].startswith("claude -p --dangerously-skip-permissions")
     assert "[--model MODEL]" in lines["headless"]
     assert "[--continue | --resume ID]" in lines["headless"]
-    assert lines["headless"].endswith("[FLAGS] [PROMPT]")
+    assert lines["headless"].endswith("[FLAGS] [-- PROMPT]")
 
 
 def test_a_definition_is_shown_to_programs(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,7 +22,7 @@ def test_runs_are_listed_shown_and_waited_for(tmp_path: Path, monkeypatch: objec
 
     async def act() -> None:
         async with serving(tmp_path) as runtime, Peer(runtime) as peer:
-            assert (await peer.ask("runs"))["result"] == []
+            assert (await peer.ask("runs", {"box": ""}))["result"] == []
             box = await runtime.create(request(workspace, name="mine"))
             first = await runs.begin(runtime, box, agent_of(box), Turn(prompt="secret words", headless=True))
             second = await runs.begin(runtime, box, agent_of(box), Turn())
@@ -31,7 +31,7 @@ def test_runs_are_listed_shown_and_waited_for(tmp_path: Path, monkeypatch: objec
             assert isinstance(rows, list)
             assert {row["id"]: row["mode"] for row in rows} == {first: "headless", second: "interactive"}
             assert "secret words" not in str(listed)
-            newest = (await peer.ask("runs", {"limit": 1}))["result"]
+            newest = (await peer.ask("runs", {"box": "", "limit": 1}))["result"]
             assert isinstance(newest, list)
             assert len(newest) == 1
             assert (await peer.ask("runs", {"limit": -5, "box": "other"}))["result"] == []

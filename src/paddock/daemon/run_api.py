@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Of:
-    box: str = ""  # empty: all
+    box: str  # empty: all
     limit: int = 0  # zero: as many as there are
 
 
