@@ -11,7 +11,7 @@ import pytest
 from paddock import fs
 from tests.support import agents
 from tests.support import internet as internets
-from tests.support.agents import AGENTS, INSIDE, NAMED, write_programs
+from tests.support.agents import AGENTS, INSIDE, NAMED
 from tests.support.internet import PUBLIC, Internet, Online
 
 if TYPE_CHECKING:
@@ -66,23 +66,17 @@ class Pasture(Online):
         super().__init__(root, services)
         self.services = services
         self._programs = programs
-        write_programs(root / "bin")
-        self.environ["PATH"] = f"{root / 'bin'}:{self.environ['PATH']}"
-
-    @property
-    def mount(self) -> tuple[str, ...]:
-        """The option that brings the programs into a box."""
-        return ("-v", f"{self._programs}:{INSIDE}:ro")
+        self.environ["PATH"] = f"{programs / 'bin'}:{self.environ['PATH']}"
 
     def options(self, agent: Agent) -> tuple[str, ...]:
         """Of a box for it: the programs, and its service."""
-        return (*self.mount, "--allow-host", agent.host)
+        return ("-v", f"{self._programs}:{INSIDE}:ro", "--allow-host", agent.host)
 
     def run_named(
         self, agent: Named, *words: str, options: tuple[str, ...] = (), timeout_s: float = 60
     ) -> subprocess.CompletedProcess[bytes]:
         """By its name, as people do."""
-        return self.cli("run", *self.mount, *options, agent.name, ".", "--", *words, timeout_s=timeout_s)
+        return self.cli("run", *options, agent.name, ".", "--", *words, timeout_s=timeout_s)
 
     def run_agent(self, agent: Agent, *options: str) -> subprocess.CompletedProcess[bytes]:
         return self.cli("run", *options, *self.options(agent), *agent.words, timeout_s=100)

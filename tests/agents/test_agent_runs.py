@@ -109,7 +109,7 @@ def test_claude_at_a_terminal_goes_straight_to_work(pasture: Pasture) -> None:
     claude = NAMED[0]
     lend(pasture, claude)
     three_steps(pasture)
-    words = ("run", *pasture.mount, "--name", "at-terminal", claude.name, ".", "--", FIRST)
+    words = ("run", "--name", "at-terminal", claude.name, ".", "--", FIRST)
     with Person(pasture, *words, size=(40, 120)) as person:
         person.sees(b"4217", 40)
         assert files(pasture) == ("kept\n", "by its own tool\n")

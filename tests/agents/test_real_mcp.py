@@ -29,7 +29,7 @@ for line in sys.stdin:
         print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
 """
 SERVERS = f'[named]\ncommand = ["python3", "-c", {json.dumps(SERVER)}]\n'
-MODULES = f"{INSIDE}/node_modules"
+MODULES = f"{INSIDE}/lib/node_modules"
 NODE = f"$(echo {MODULES}/node-linux-*/bin/node)"
 LISTING = {
     "claude": f"$(echo {MODULES}/@anthropic-ai/claude-code-linux-*/claude) mcp list",

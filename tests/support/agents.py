@@ -2,7 +2,8 @@
 
     python -m tests.support.agents        installs them, or says why not
 
-They lie in the user's cache, one directory for one set of versions, so a second run finds them.
+They lie in the user's cache, one directory for one set of versions, so a second run finds them. It is laid out as npm
+does for a user (bin, lib/node_modules): with bin on the PATH, boxes see them as programs of the host.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import hashlib
 import json
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -31,12 +33,13 @@ PACKAGES: Final = {
     f"opencode-linux-{_ARCH}": "1.18.33",
     f"node-linux-{_ARCH}": "24.21.0",  # what distributions have is older than what the agents ask for
 }
-INSIDE: Final = "/opt/agents"  # where boxes have them
-_MODULES: Final = f"{INSIDE}/node_modules"
+INSIDE: Final = "/opt/agents"  # where boxes have them that are given them as a directory
+_MODULES: Final = f"{INSIDE}/lib/node_modules"
 _NODE: Final = f"{_MODULES}/node-linux-{_ARCH}/bin/node"
 # No scripts: nothing of the packages runs outside of boxes. Claude Code's would only link the program that is run here.
 _INSTALL: Final = ("npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock")
 _PATIENCE: Final = ("--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--fetch-timeout=30000", "--loglevel=error")
+_LAYOUT: Final = 2  # of the directory: another one is another directory
 _IN_A_TEST_S: Final = 90.0
 _BEFORE_S: Final = 600.0
 _UNUSED_S: Final = 7 * 86400.0  # until older versions go: a gigabyte each
@@ -116,7 +119,7 @@ class Named:
     secret: str
     host: str  # of its models
     key: str
-    program: tuple[str, ...]  # inside
+    program: tuple[str, ...]
     more: frozenset[str] = frozenset()  # other hosts of its service that take the key
 
     @property
@@ -146,15 +149,6 @@ NAMED: Final = (
 )
 
 
-def write_programs(directory: Path) -> None:
-    """A directory for a PATH: its programs start those that a box has INSIDE."""
-    directory.mkdir()
-    for agent in NAMED:
-        program = directory / agent.name
-        program.write_text(f'#!/bin/sh\nexec {" ".join(agent.program)} "$@"\n')
-        program.chmod(0o755)
-
-
 class NotInstalled(Exception):
     """Why the agents are not there."""
 
@@ -166,7 +160,7 @@ def cache() -> Path:
 
 def installed(patience_s: float = _IN_A_TEST_S) -> Path:
     """The directory that has node_modules; NotInstalled with the reason if it cannot be had."""
-    wanted = json.dumps(PACKAGES, sort_keys=True).encode()
+    wanted = json.dumps([_LAYOUT, PACKAGES], sort_keys=True).encode()
     place = cache() / f"agents-{hashlib.sha256(wanted).hexdigest()[:12]}"
     place.parent.mkdir(parents=True, exist_ok=True)
     with (place.parent / "agents.lock").open("w") as lock:
@@ -186,18 +180,30 @@ def _install(place: Path, patience_s: float) -> None:
             shutil.rmtree(other)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix="new.") as scratch:
         fresh = Path(scratch) / "agents"
-        fresh.mkdir()
-        fresh.chmod(0o755)  # also for an ordinary user, to whom `./test` of root lends it
-        (fresh / "package.json").write_text(json.dumps({"private": True, "dependencies": PACKAGES}))
+        for directory in (fresh, fresh / "lib", fresh / "bin"):
+            directory.mkdir()
+            directory.chmod(0o755)  # also for an ordinary user, to whom `./test` of root lends it
+        (fresh / "lib" / "package.json").write_text(json.dumps({"private": True, "dependencies": PACKAGES}))
         words = [*_INSTALL, *_PATIENCE, "--cache", f"{scratch}/cache"]
         try:
-            done = subprocess.run(words, cwd=fresh, capture_output=True, timeout=patience_s, umask=0o022, check=False)
+            done = subprocess.run(
+                words, cwd=fresh / "lib", capture_output=True, timeout=patience_s, umask=0o022, check=False
+            )
         except subprocess.TimeoutExpired:
             raise NotInstalled(f"npm did not install the agents within {patience_s:.0f} s") from None
         if done.returncode:
             said = [line.removeprefix("npm error ") for line in done.stderr.decode(errors="replace").splitlines()]
             raise NotInstalled(f"npm could not install the agents: {', '.join(said[:4])[:300]}")
+        _write_programs(fresh / "bin", place)
         fresh.rename(place)
+
+
+def _write_programs(directory: Path, place: Path) -> None:
+    for agent in NAMED:
+        words = [str(place / Path(word).relative_to(INSIDE)) for word in agent.program]
+        program = directory / agent.name
+        program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+        program.chmod(0o755)
 
 
 if __name__ == "__main__":

@@ -24,10 +24,11 @@ def parse(words, switches, values):
         word = words.pop(0)
         if word == "--":
             return found, rest + words
+        name, equals, value = word.partition("=")
         if word in switches:
             found[word] = True
-        elif word in values and words:
-            found[word] = words.pop(0)
+        elif name in values and (equals or words):
+            found[name] = value if equals else words.pop(0)
         elif word.startswith("-"):
             die(UNKNOWN.format(word))
         else:
