@@ -146,7 +146,9 @@ def _rm(sub: Parser) -> None:
 
 def _reset(sub: Parser) -> None:
     sub.usage = "paddock reset [-f]"
-    sub.description = "Remove all boxes and their private files. Workspaces are not touched."
+    sub.description = (
+        "Remove all boxes, their private files and what was kept of earlier ones.\nWorkspaces are not touched."
+    )
     sub.set_defaults(target=verbs.reset)
     sub.add_argument("-f", "--force", action="store_true", help="do not ask")
 
