@@ -157,9 +157,13 @@ def test_a_box_that_is_killed_or_stopped_or_ended_by_a_limit_ends_its_run(instal
     client = start(installation)
     assert installation.cli("stop", "--grace", "0", box["name"]).returncode == 0
     assert b"killed: the box was stopped" in reap(client)
+    client = start(installation)
+    assert installation.cli("rm", "-f", box["name"]).returncode == 0
+    assert b"killed: the box was stopped" in reap(client)
+    assert newest(installation)["ended"]
     client = start(installation, "--name", "brief", "--timeout", "1s")
     assert b" timeout: " in reap(client)
-    assert [run["reason"] for run in runs(installation, "--limit", "3")] == ["timeout", "killed", "killed"]
+    assert [run["reason"] for run in runs(installation, "--limit", "4")] == ["timeout", *["killed"] * 3]
     assert newest(installation)["exit_code"] == 124
 
 
@@ -200,14 +204,14 @@ def test_a_daemon_that_is_killed_is_followed_by_one_that_waits_for_the_run_or_en
 def test_a_silent_run_is_stuck_and_one_that_works_is_not(installation: Installation) -> None:
     """The agent works until it is told to rest; what is waited for is an event each time."""
     scripted.install(installation.workspace, "echo ready; while test ! -e rest; do :; done; exec sleep 1000")
-    client = start(installation, "--stuck-after", "2s")
+    client = start(installation, "--stuck-after", "4s")
     info = newest(installation)
-    until(lambda: seconds(installation) >= 5, "it worked for longer than it may be silent", 30.0)
+    until(lambda: seconds(installation) >= 9, "it worked for longer than it may be silent", 30.0)
     assert client.poll() is None
     (installation.workspace / "rest").touch()
     told = reap(client).decode()
     assert client.returncode == 124
-    assert f"run {info['id']} stuck: no output, no request and no work for 2s" in told
+    assert f"run {info['id']} stuck: no output, no request and no work for 4s" in told
     assert f"`paddock logs mine-workspace/{info['id']}` shows what it wrote; --stuck-after TIME" in told
     assert newest(installation)["reason"] == "stuck"
     bad = installation.cli("run", "--stuck-after", "soon", "--agent-file", "../mine.toml", "--", "p")

@@ -108,6 +108,35 @@ def test_nothing_that_a_terminal_obeys_or_that_is_endless_comes_out(fds: list[in
         assert heard(fds, LINES, line(type="start", thread={"id": session})).session == ""
 
 
+@pytest.mark.parametrize(
+    "evil",
+    [
+        b"[" * 900 + b"]" * 900,
+        b'{"type":' + b"[" * 900 + b"]" * 900 + b"}",
+        b'{"type": ' + b"9" * 50_000 + b"}",
+        b'{"type": "result", "sub": "ok", "message": {"text": {"text": 7}}}',
+        b'{"type": "result", "sub": "ok", "message": "text"}',
+        b'{"type": "start", "thread": {"id": NaN}}',
+        b"\xff\xfe{}",
+    ],
+)
+def test_an_event_that_is_none_is_passed_over(fds: list[int], evil: bytes) -> None:
+    good = line(type="result", sub="ok", message={"text": "good"})
+    assert heard(fds, LINES, evil + b"\n", good, evil + b"\n") == Said(final="good")
+
+
+def test_plain_values_of_events_are_compared_as_a_definition_writes_them(fds: list[int]) -> None:
+    words = 'format = "jsonl"\n[[output.event]]\nwhere = {ok = "true", "n.m" = "3"}\nfinal = "text"\n'
+    agent = parse(f"{_HEAD}[output]\n{words}")
+    assert (
+        heard(fds, agent, line(ok=True, n={"m": 3}, text="yes"), line(ok="True", n={"m": 3}, text="no")).final == "yes"
+    )
+
+
+def test_output_a_byte_at_a_time_is_read_to_its_end(fds: list[int]) -> None:
+    assert heard(fds, TEXT, *[b"x"] * 100_000, b"\n", *[b"y"] * 10, half_bytes=8 << 20).final.endswith("y" * 10)
+
+
 def test_an_event_of_any_length_costs_no_more_than_the_bound(fds: list[int]) -> None:
     huge = b'{"type": "result", "sub": "ok", "message": {"text": "' + b"x" * (2 << 20) + b'"}}\n'
     pieces = [huge[at : at + 60_000] for at in range(0, len(huge), 60_000)]
@@ -116,9 +145,11 @@ def test_an_event_of_any_length_costs_no_more_than_the_bound(fds: list[int]) -> 
 
 
 def test_reading_ends_when_its_time_is_over(fds: list[int]) -> None:
-    heard(fds, TEXT, *[b"x\n"] * 100)
+    """What was said early is not taken for the end."""
+    begin = line(type="start", thread={"id": "s-1"})
+    heard(fds, LINES, begin, b"invalid api key\n", *[b"x\n"] * 100)
     ticks = itertools.count(step=1.0)
-    assert output.read(fds, TEXT, clock=lambda: next(ticks)).final == "x\nx"
+    assert output.read(fds, LINES, clock=lambda: next(ticks)) == Said(session="s-1")
 
 
 @given(data=st.binary(max_size=400))

@@ -147,6 +147,22 @@ def test_nobody_ends_an_interactive_run(tmp_path: Path, workspace: Path) -> None
     within(tmp_path, act)
 
 
+def test_nobody_looks_at_a_run_whose_end_was_noticed(tmp_path: Path, workspace: Path) -> None:
+    """Also if what was waited for failed just when it was cancelled."""
+
+    async def act(runtime: Runtime) -> None:
+        runtime.runs.look_s = 0.01
+        box = await runtime.create(request(workspace, name="mine"))
+        active = runtime.runs.active[await runs.begin(runtime, box, AGENT, HEADLESS)]
+        looking = asyncio.create_task(runwatch.look_on(runtime, active))
+        await looked(active)
+        assert not looking.done()
+        active.noticed = True
+        await asyncio.wait_for(looking, 10)
+
+    within(tmp_path, act)
+
+
 # -- the log of its network --------------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Literal
 
 from paddock import frames
 from paddock.errors import Unavailable
-from paddock.limits import RUN_FINAL_CHARS, RUN_LINE_BYTES, RUN_READ_S, RUN_TAIL_BYTES
+from paddock.limits import RUN_FINAL_CHARS, RUN_LINE_BYTES, RUN_READ_S
+from paddock.limits import RUN_TAIL_BYTES as _TAIL_BYTES
 from paddock.text import neutralise
 
 if TYPE_CHECKING:
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
     from paddock.agents.definition import Event
 
 _READ_BYTES = 1 << 20
-_SESSION_CHARS = 128
 _LINES_MAX = 60
 _LINE_CHARS = 500
+_LOOKED_AT = 8  # times what is kept: escape sequences are taken out of it
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}\Z")
 # What a program writes for a terminal: colours, cursor movements, titles.
 _CONTROLS = re.compile(r"\x1b(?:\[[0-9;:?<=>!]*[ -/]*[@-~]|\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|[@-Z\\^_c-z=>78])")
@@ -48,7 +49,7 @@ def read(fds: Sequence[int], agent: Agent | None, clock: Callable[[], float] = t
     try:
         for kind, payload in _frames(fds):
             if clock() > deadline_s:
-                break
+                return listener.cut_off()
             if kind in {frames.STDOUT, frames.STDERR}:
                 listener.hear(kind, payload)
     except (OSError, Unavailable):
@@ -83,11 +84,14 @@ class _Listener:
         self._line = bytearray()
         self._too_long = False
         self._whole = bytearray()
-        self._tail = {frames.STDOUT: b"", frames.STDERR: b""}
+        self._tail = {frames.STDOUT: bytearray(), frames.STDERR: bytearray()}
         self._final = self._session = ""
 
     def hear(self, kind: int, payload: bytes) -> None:
-        self._tail[kind] = (self._tail[kind] + payload)[-RUN_TAIL_BYTES:]
+        tail = self._tail[kind]
+        tail += payload
+        if len(tail) > 4 * _TAIL_BYTES:  # now and then: output may come a byte at a time
+            del tail[:-_TAIL_BYTES]
         if kind != frames.STDOUT:
             return
         if self._format == "json" and len(self._whole) <= RUN_LINE_BYTES:
@@ -117,7 +121,7 @@ class _Listener:
         if value is None or self._agent is None:
             return
         for event in self._agent.output.event:
-            if all(str(_at(value, path)) == wanted for path, wanted in event.where.items()):
+            if all(_is(_at(value, path), wanted) for path, wanted in event.where.items()):
                 self._take(event, value)
 
     def _take(self, event: Event, value: object) -> None:
@@ -133,13 +137,18 @@ class _Listener:
         elif self._format == "json" and len(self._whole) <= RUN_LINE_BYTES:
             start = self._whole.find(b"{")  # programs print warnings before it
             self._event(bytes(self._whole[start:] if start >= 0 else b""))
-        words = self._tail[frames.STDOUT].decode("utf-8", "replace")
+        words = self._tail[frames.STDOUT][-_TAIL_BYTES:].decode("utf-8", "replace")
         return Said(final=plain(self._final or _text(words)), session=self._session, words=self._words())
+
+    def cut_off(self) -> Said:
+        """What is known without the end."""
+        return Said(session=self._session)
 
     def _words(self) -> Literal["", "auth", "quota", "flag"]:
         if self._agent is None:
             return ""
-        heard = b"\n".join(self._tail.values()).decode("utf-8", "replace").casefold()
+        tails = (bytes(tail[-_TAIL_BYTES:]) for tail in self._tail.values())
+        heard = b"\n".join(tails).decode("utf-8", "replace").casefold()
         for failure in self._agent.failure:
             if any(word.casefold() in heard for word in failure.match):
                 return failure.reason
@@ -148,7 +157,8 @@ class _Listener:
 
 def plain(text: str) -> str:
     """Lines of text for people, of which at most so many characters; what was cut off is its beginning."""
-    lines = [neutralise(line.rstrip(), _LINE_CHARS) for line in _CONTROLS.sub("", text).strip().splitlines()]
+    text = _CONTROLS.sub("", text[-_LOOKED_AT * RUN_FINAL_CHARS :]).strip()
+    lines = [neutralise(line.rstrip(), _LINE_CHARS) for line in text.splitlines()]
     kept = "\n".join(lines[-_LINES_MAX:])
     return kept if len(kept) <= RUN_FINAL_CHARS else f"...{kept[3 - RUN_FINAL_CHARS :]}"
 
@@ -164,6 +174,13 @@ def _object(line: bytes) -> dict[str, object] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def _is(found: object, wanted: str) -> bool:
+    """Whether a plain value is what a definition says, which writes all of them as text."""
+    if isinstance(found, bool):
+        return wanted == ("true" if found else "false")
+    return (isinstance(found, str) and found == wanted) or (isinstance(found, int) and str(found) == wanted)
 
 
 def _at(value: object, path: str) -> object:

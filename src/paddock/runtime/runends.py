@@ -40,10 +40,11 @@ _KILLED = 137
 async def info(runtime: Runtime, active: Active, state: JournalState | None, box_end: Ending | None) -> RunInfo:
     """The record of a run that has ended; what cannot be found out is left out, and no part keeps another from it."""
     ended = datetime.now(UTC).isoformat(timespec="milliseconds")
-    said = await _said(active)  # first: the box may be on its way out, and its journal with it
+    end = _end(state)
+    said = await _said(active, end)  # first: the box may be on its way out, and its journal with it
     network = await _network(runtime, active)
     files = await _changed(active)
-    end, traffic = _end(state), active.log.traffic if active.log else Traffic(active.agent)
+    traffic = active.log.traffic if active.log else Traffic(active.agent)
     known = Evidence(
         cut=active.cut,
         box_code=box_end.exit_code if box_end else None,
@@ -88,7 +89,10 @@ def _killed(runtime: Runtime, active: Active, end: End) -> str:
     return runtime.engine(active.box).killed(active.box.placement)
 
 
-async def _said(active: Active) -> Said:
+async def _said(active: Active, end: End) -> Said:
+    """Of a terminal's session only what its end says of a failure is of use, and there may be much of it."""
+    if active.kept.info.mode == "interactive" and end.exit_code in {0, None}:
+        return Said()
     try:
         fds = journals.open_files(active.box.directory, active.id)
     except PaddockError:

@@ -55,6 +55,7 @@ class Active:
         self.handle: Handle | None = None  # of the box when the command was started in it
         self.log: Log | None = None
         self.cut: Cut | None = None
+        self.noticed = False  # that its command ended
         self.over = asyncio.Event()  # its record is complete, and on disk
 
     def __repr__(self) -> str:
@@ -171,6 +172,7 @@ async def _attend(runtime: Runtime, active: Active) -> None:
     async with asyncio.TaskGroup() as group:
         looking = group.create_task(runwatch.look_on(runtime, active), name=f"look at {active.id}")
         end, box_end = await _end(runtime, active)
+        active.noticed = True  # a wait that fails in the moment it is cancelled forgets that it was
         looking.cancel()
     await _settle(runtime, active, end, box_end)
 

@@ -79,10 +79,10 @@ def marks(paths: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
 
 
 async def look_on(runtime: Runtime, active: Active) -> None:
-    """Until it is cancelled, or has ended the run."""
+    """Until the run's end was noticed, or it has ended it."""
     runs = runtime.runs
     watch = _Watch(runtime, active)
-    while active.cut is None:
+    while active.cut is None and not active.noticed:
         await asyncio.sleep(runs.look_s)
         try:
             await watch.look(runs.clock())
