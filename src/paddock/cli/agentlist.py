@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from paddock.agents.definition import Words
 
 _LINE_CHARS: Final = 1000
+_KEYS_SHOWN: Final = 2
 _SHOWN: Final = {"{args}": "[FLAGS]"}
 _VALUES: Final = {"model": "MODEL", "resume": "ID", "prompt": "PROMPT"}
 
@@ -86,7 +87,8 @@ def _key(agent: Agent, paths: Paths) -> str:
 
 def _row(info: AgentInfo) -> tuple[str, ...]:
     origin = f"{info.origin} {info.version}".strip() if info.origin else "not installed"
-    missing = f"missing: {' or '.join(info.keys)}" if info.keys else "none needed"
+    few = [*info.keys[:_KEYS_SHOWN], *([f"{len(info.keys) - _KEYS_SHOWN} more"] if info.keys[_KEYS_SHOWN:] else [])]
+    missing = f"missing: {' or '.join(few)}" if few else "none needed"
     tested = f"{info.verified} (stand-in)".strip() if info.stand_in else info.verified
     return info.name, info.title, origin, info.key or missing, tested
 
