@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from paddock import fs
-from tests.support import agents
+from tests.support import agent_tools, agents
 from tests.support import internet as internets
 from tests.support.agents import AGENTS, INSIDE, NAMED
 from tests.support.internet import PUBLIC, Internet, Online
@@ -66,7 +66,8 @@ class Pasture(Online):
         super().__init__(root, services)
         self.services = services
         self._programs = programs
-        self.environ["PATH"] = f"{programs / 'bin'}:{self.environ['PATH']}"
+        assert self.cli("ls").returncode == 0
+        agent_tools.publish(programs, self.state)
 
     def options(self, agent: Agent) -> tuple[str, ...]:
         """Of a box for it: the programs, and its service."""

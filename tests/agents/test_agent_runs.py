@@ -113,8 +113,7 @@ def test_claude_at_a_terminal_goes_straight_to_work(pasture: Pasture) -> None:
     with Person(pasture, *words, size=(40, 120)) as person:
         person.sees(b"4217", 40)
         assert files(pasture) == ("kept\n", "by its own tool\n")
-        person.type(b"\x03")
-        person.type(b"\x03")
-        person.leaves(20)
+        assert pasture.cli("stop", "at-terminal").returncode == 0
+        person.leaves()
     assert [row["final"] for row in pasture.services.answers(claude.host)][-1]
     assert last_run(pasture, "at-terminal")["mode"] == "interactive"

@@ -2,8 +2,7 @@
 
     python -m tests.support.agents        installs them, or says why not
 
-They lie in the user's cache, one directory for one set of versions, so a second run finds them. It is laid out as npm
-does for a user (bin, lib/node_modules): with bin on the PATH, boxes see them as programs of the host.
+They lie in the user's cache, one directory for one set of versions, so a second run finds them.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import hashlib
 import json
 import os
 import platform
-import shlex
 import shutil
 import subprocess
 import sys
@@ -33,7 +31,7 @@ PACKAGES: Final = {
     f"opencode-linux-{_ARCH}": "1.18.33",
     f"node-linux-{_ARCH}": "24.21.0",  # what distributions have is older than what the agents ask for
 }
-INSIDE: Final = "/opt/agents"  # where boxes have them that are given them as a directory
+INSIDE: Final = "/opt/agents"  # where boxes have them that are given the directory
 _MODULES: Final = f"{INSIDE}/lib/node_modules"
 _NODE: Final = f"{_MODULES}/node-linux-{_ARCH}/bin/node"
 # No scripts: nothing of the packages runs outside of boxes. Claude Code's would only link the program that is run here.
@@ -119,7 +117,7 @@ class Named:
     secret: str
     host: str  # of its models
     key: str
-    program: tuple[str, ...]
+    packages: tuple[str, ...]  # what of the directory is its own
     more: frozenset[str] = frozenset()  # other hosts of its service that take the key
 
     @property
@@ -128,15 +126,27 @@ class Named:
 
 
 NAMED: Final = (
-    Named(name="claude", secret="anthropic", host=CLAUDE.host, key=CLAUDE.key, program=CLAUDE.argv[:1]),
-    Named(name="codex", secret="openai", host=CODEX.host, key=CODEX.key, program=CODEX.argv[:2]),
-    Named(name="gemini", secret="gemini", host=GEMINI.host, key=GEMINI.key, program=GEMINI.argv[:2]),
+    Named(
+        name="claude",
+        secret="anthropic",
+        host=CLAUDE.host,
+        key=CLAUDE.key,
+        packages=(f"@anthropic-ai/claude-code-linux-{_ARCH}",),
+    ),
+    Named(name="codex", secret="openai", host=CODEX.host, key=CODEX.key, packages=("@openai", f"node-linux-{_ARCH}")),
+    Named(
+        name="gemini",
+        secret="gemini",
+        host=GEMINI.host,
+        key=GEMINI.key,
+        packages=("@google", "@lydell", "node-pty", "node-addon-api", "nan", f"node-linux-{_ARCH}"),
+    ),
     Named(
         name="copilot",
         secret="copilot",
         host="api.individual.githubcopilot.com",
         key="github_pat_",
-        program=(f"{_MODULES}/@github/copilot-linux-{_ARCH}/copilot",),
+        packages=(f"@github/copilot-linux-{_ARCH}",),
         more=frozenset({"api.github.com"}),
     ),
     Named(
@@ -144,7 +154,7 @@ NAMED: Final = (
         secret="anthropic",
         host=CLAUDE.host,
         key=CLAUDE.key,
-        program=(f"{_MODULES}/opencode-linux-{_ARCH}/bin/opencode",),
+        packages=(f"opencode-linux-{_ARCH}",),
     ),
 )
 
@@ -180,7 +190,7 @@ def _install(place: Path, patience_s: float) -> None:
             shutil.rmtree(other)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix="new.") as scratch:
         fresh = Path(scratch) / "agents"
-        for directory in (fresh, fresh / "lib", fresh / "bin"):
+        for directory in (fresh, fresh / "lib"):
             directory.mkdir()
             directory.chmod(0o755)  # also for an ordinary user, to whom `./test` of root lends it
         (fresh / "lib" / "package.json").write_text(json.dumps({"private": True, "dependencies": PACKAGES}))
@@ -194,16 +204,7 @@ def _install(place: Path, patience_s: float) -> None:
         if done.returncode:
             said = [line.removeprefix("npm error ") for line in done.stderr.decode(errors="replace").splitlines()]
             raise NotInstalled(f"npm could not install the agents: {', '.join(said[:4])[:300]}")
-        _write_programs(fresh / "bin", place)
         fresh.rename(place)
-
-
-def _write_programs(directory: Path, place: Path) -> None:
-    for agent in NAMED:
-        words = [str(place / Path(word).relative_to(INSIDE)) for word in agent.program]
-        program = directory / agent.name
-        program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
-        program.chmod(0o755)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Programs that stand in for agents which no registry has: they take the documented command line and nothing else.
 
 Each works as its agent would: it runs a command, writes a file, keeps the conversation in its home, and says what it
-knows of it. Which host it is refused it writes down too.
+knows of it. It also tries the command of outside.json, and writes down what came of it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def work(state, prompt, again):
     state.write_text(json.dumps([*known, prompt]))
     subprocess.run(["sh", "-c", "echo kept > proof.txt"], check=True)
     pathlib.Path("made.txt").write_text("by its own tool\\n")
-    left = subprocess.run(["curl", "-sS", "--max-time", "20", "https://other.example/"], capture_output=True)
+    left = subprocess.run(json.loads(pathlib.Path("outside.json").read_text()), capture_output=True)
     pathlib.Path("outside.txt").write_bytes(left.stdout + left.stderr)
     print("told before:", ", ".join(known) or "nothing")
     print("done:", prompt)
