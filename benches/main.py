@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from benches import (
+    agent,
     boxes1000,
     bulk,
     cli,
@@ -46,6 +47,7 @@ GROUPS: dict[str, Callable[[Installation], list[Figure]]] = {
     "gateway": gateway.measure,
     "inspected": inspected.measure,
     "workspace": workspace.measure,
+    "agent": agent.measure,
     "boxes1000": boxes1000.measure,
 }
 LONG = ("boxes1000",)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from paddock import agents
-from tests.agents.conftest import OUTSIDE
 from tests.support.agents import NAMED
+from tests.support.pasture import OUTSIDE
 from tests.support.terminal import Person
 
 if TYPE_CHECKING:
-    from tests.agents.conftest import Pasture
     from tests.support.agents import Named
+    from tests.support.pasture import Pasture
 
 pytestmark = pytest.mark.box
 each_agent = pytest.mark.parametrize("agent", NAMED, ids=lambda agent: agent.name)

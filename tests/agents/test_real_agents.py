@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from paddock.metering.ledger import Line
-    from tests.agents.conftest import Pasture
     from tests.support.agents import Agent
     from tests.support.internet import Internet
+    from tests.support.pasture import Pasture
 
 pytestmark = pytest.mark.box
 each_agent = pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)

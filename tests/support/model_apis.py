@@ -18,6 +18,7 @@ import socketserver
 import ssl
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -139,6 +140,7 @@ class Api(http.server.BaseHTTPRequestHandler):
 
     def _record(self, status: int, answer: Answer | None) -> None:
         row = {
+            "at": time.monotonic(),
             "host": self._host,
             "method": self.command,
             "path": self.path,
