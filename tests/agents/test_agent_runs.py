@@ -61,6 +61,8 @@ def test_an_agent_does_what_its_prompt_says_goes_on_later_and_reaches_nobody_els
     assert files(pasture) == ("kept\n", "by its own tool\n")
     assert (run := last_run(pasture, box))["reason"] == "done"
     assert (run["agent"], run["mode"], run["changed"]["count"]) == (agent.name, "headless", 2)
+    asked = pasture.services.answers(agent.host)
+    assert (sum(line["requests"] for line in run["usage"]), run["cost_picodollars"] > 0) == (len(asked), True)
     _it_goes_on(pasture, agent, box)
 
 

@@ -18,6 +18,7 @@ from paddock.policy.pattern import Pattern
         ("eu.api.openai.com", Provider.OPENAI),
         ("generativelanguage.googleapis.com", Provider.GOOGLE),
         ("openrouter.ai", Provider.OTHER),
+        ("api.individual.githubcopilot.com", Provider.OTHER),
         ("example.com", None),
         ("api.anthropic.com.example.com", None),
         ("192.0.2.1", None),
@@ -58,6 +59,10 @@ def test_every_host_is_a_pattern() -> None:
         (Provider.GOOGLE, "POST", "/v1beta/models/gemini-2.5-pro:batchGenerateContent", Call.BLIND),
         (Provider.GOOGLE, "POST", "/v1beta/cachedContents", Call.BLIND),
         (Provider.OTHER, "POST", "/api/v1/chat/completions", Call.MODEL),
+        (Provider.OTHER, "POST", "/chat/completions", Call.MODEL),
+        (Provider.OTHER, "POST", "/mcp/readonly", Call.FREE),
+        (Provider.OTHER, "POST", "/mcpx", Call.BLIND),
+        (Provider.OPENAI, "POST", "/mcp/readonly", Call.BLIND),
         (Provider.OTHER, "POST", "/anthropic/v1/messages", Call.MODEL),
     ],
 )

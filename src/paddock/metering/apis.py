@@ -42,6 +42,7 @@ _HOSTS = {
     "api.cerebras.ai": Provider.OTHER,
     "api.together.xyz": Provider.OTHER,
     "api.together.ai": Provider.OTHER,
+    "*.githubcopilot.com": Provider.OTHER,
 }
 _PATTERNS = {Pattern(text): provider for text, provider in _HOSTS.items()}
 
@@ -55,6 +56,7 @@ _FREE = re.compile(
     r"|(?:/upload)?/v[0-9a-z]+/(?:files|uploads)(?:/.*)?"
 )
 _ANTHROPIC_FREE = re.compile(r"/(?:api|mcp-registry)/.*")  # settings, policies and telemetry of Claude Code
+_OTHER_FREE = re.compile(r"/mcp(?:/.*)?")  # Copilot's tools of GitHub
 _GEMINI_MODEL = re.compile(r"/v[0-9a-z]+/(?:models|tunedModels)/([\w.@-]+):\w+")
 _SAFE_METHODS = {"GET", "HEAD", "OPTIONS", "DELETE"}
 
@@ -75,7 +77,8 @@ def call(owner: Provider, method: str, path: str, *, upgrade: bool = False) -> C
         return Call.BLIND
     if method in _SAFE_METHODS:
         return Call.FREE
-    if _FREE.fullmatch(path) or (owner is Provider.ANTHROPIC and _ANTHROPIC_FREE.fullmatch(path)):
+    own = {Provider.ANTHROPIC: _ANTHROPIC_FREE, Provider.OTHER: _OTHER_FREE}.get(owner, _FREE)
+    if _FREE.fullmatch(path) or own.fullmatch(path):
         return Call.FREE
     return Call.MODEL if method == "POST" and _MODEL.fullmatch(path) else Call.BLIND
 
