@@ -32,7 +32,7 @@ FAILED = End(exit_code=1)
         (End(), Evidence(box_code=124, box_why="wall time limit: 2 s are over"), "timeout", "wall time limit"),
         (End(exit_code=1), Evidence(over="the budget is spent", needed=("x",)), "budget", "the budget is spent"),
         (End(), Evidence(box_code=78, box_why="the budget of $1"), "budget", "the budget of $1"),
-        (End(exit_code=124, signal=9), Evidence(cut=Cut(reason="stuck", why="silence")), "stuck", "silence"),
+        (End(exit_code=79, signal=9), Evidence(cut=Cut(reason="stuck", why="silence")), "stuck", "silence"),
         (End(), Evidence(cut=Cut(reason="auth", why="401"), box_code=137), "auth", "401"),
     ],
 )

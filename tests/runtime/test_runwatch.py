@@ -76,7 +76,7 @@ def test_a_run_that_is_silent_for_its_time_is_ended_as_stuck_with_all_below_it(t
         assert not active.over.is_set()
         clock.now_s += 2.0
         info = await over(runtime, active)
-        assert (info.reason, info.exit_code) == ("stuck", 124)
+        assert (info.reason, info.exit_code) == ("stuck", 79)
         assert info.why == "no output, no request and no work for 10m"
         with runtime.engine(active.box).connect(active.box.placement) as channel:
             pong = await commands.ask(channel, {"op": "ping"})

@@ -28,13 +28,14 @@ Coding agents run free on your own machine, inside a fence.
 """
 _TAIL = """\
 examples:
+  paddock run claude .         an agent, in the box of this directory
   paddock run -- make test     a command in a box that is gone afterwards
   paddock run shell .          a shell in the box of this directory
   paddock exec BOX COMMAND     a command in a box that exists
 
 `paddock VERB --help` shows the options of a verb.
 Exit codes: the command's own; 2 usage, 77 refused by policy, 78 budget spent,
-124 timeout, 125 box unavailable, 126/127 as shells, 128+n signal n.
+79 stuck, 124 timeout, 125 box unavailable, 126/127 as shells, 128+n signal n.
 """
 _COLUMN = 26
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from paddock.reports import RunReason
 
-BUDGET, TIMEOUT = 78, 124
+BUDGET, STUCK, TIMEOUT = 78, 79, 124
 # An agent that catches a signal ends by itself, with the code that shells use for it.
 _BY_SIGNAL = frozenset(128 + n for n in (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM))
 

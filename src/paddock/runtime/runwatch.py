@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from paddock import text
 from paddock.errors import PaddockError
 from paddock.gateway.records import Reader
-from paddock.runs.reason import TIMEOUT, Cut
+from paddock.runs.reason import STUCK, Cut
 from paddock.runs.silence import Silence
 from paddock.runs.traffic import Traffic
 from paddock.runtime import channels, commands
@@ -113,7 +113,7 @@ class _Watch:
             await self._cut(_shut_out(self._log.traffic), _FAILED)
         elif self._silence.is_too_long(now_s):
             why = f"no output, no request and no work for {text.duration(self._after_s)}"
-            await self._cut(Cut(reason="stuck", why=why), TIMEOUT)
+            await self._cut(Cut(reason="stuck", why=why), STUCK)
 
     async def _listen(self, now_s: float) -> None:
         self._silence.marks(now_s, (marks(self._journal), self._log.mark()))
