@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paddock import agents
+from paddock import agents, paths
 from paddock.agents import Found
-from paddock.cli import following, opening, runend, terminal, turns
+from paddock.cli import following, opening, terminal, turns
 from paddock.cli import options as words
 from paddock.cli.attach import Detached
 from paddock.cli.main import warn
@@ -54,11 +55,17 @@ def _finish(paddock: Paddock, command: Command, options: argparse.Namespace, *, 
         code = following.finish(paddock, command, options, detachable=True, hint=not is_run)
     except PaddockError:
         if is_run:
-            runend.say(paddock, command, options)
+            _say_end(paddock, command, options)
         raise
     if is_run:
-        runend.say(paddock, command, options)
+        _say_end(paddock, command, options)
     return code
+
+
+def _say_end(paddock: Paddock, command: Command, options: argparse.Namespace) -> None:
+    from paddock.cli import runend  # loads much, which the agent need not wait for
+
+    runend.say(paddock, command, options)
 
 
 def _exec_spec(options: argparse.Namespace, turn: Turn, box: Box) -> ExecSpec:
@@ -96,16 +103,20 @@ def _require_program(paddock: Paddock, found: Found, info: BoxInfo | None, turn:
     argv = agents.compose(agent, turn)
     if agent.plain or agent.program.startswith("/"):
         return
-    from paddock.cli import probing
-
+    path, home = os.environ.get("PATH", ""), paths.home_directory()
+    wanted = {"agent": agent.name, "definition": found.definition, "caller_path": path, "caller_home": home}
     try:
+        if paddock.call("program", **wanted, argv=argv) is True:
+            return
+        from paddock.cli import probing  # it was never asked
+
         probing.ensure(paddock, agent, argv)
     except UserError as error:
         if error.code != "not-installed":
             raise
         if info is None:  # else it may be in the box's own home
             _offer(paddock, agent, error)
-            probing.ensure(paddock, agent, argv)
+            _require_program(paddock, found, info, turn)
 
 
 def _offer(paddock: Paddock, agent: Agent, error: UserError) -> None:

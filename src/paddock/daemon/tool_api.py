@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from paddock import agents, tools
 from paddock.daemon.answer import Answer
 from paddock.runtime import tooling
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from paddock.paths import Paths
     from paddock.runtime import Runtime
 
     Verb = Callable[[Runtime, Any], Awaitable[Answer]]
@@ -21,8 +24,34 @@ class Tree:
     tree: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    agent: str
+    definition: str
+    caller_path: str
+    caller_home: str
+    argv: tuple[str, ...]  # of the run
+
+
+async def program(runtime: Runtime, args: Program) -> Answer:
+    """Whether it is known that an agent's program is there and takes these words; else it has to be asked."""
+    return Answer(result=await asyncio.to_thread(_is_known, runtime.paths, args))
+
+
+def _is_known(paths: Paths, args: Program) -> bool:
+    agent = agents.of(args.agent, args.definition)
+    located = tools.located(agent, paths, args.caller_path, args.caller_home)
+    if located is None:
+        raise tools.missing(agent, args.caller_path, args.caller_home)
+    probe = tools.Probes(paths.probes).find(located.identity)
+    if probe is None or probe.problem:
+        return False
+    tools.refuse_missing(agent, probe, args.argv)
+    return True
+
+
 async def users(runtime: Runtime, args: Tree) -> Answer:
     return Answer(items=tooling.users(runtime.boxes.values(), args.tree))
 
 
-VERBS: dict[str, tuple[type, Verb]] = {"tool_users": (Tree, users)}
+VERBS: dict[str, tuple[type, Verb]] = {"program": (Program, program), "tool_users": (Tree, users)}
