@@ -41,7 +41,7 @@ WORDS: dict[str, tuple[list[str], str]] = {  # what is wrong: the words, and wha
     "an unknown shell": (["completion", "tcsh"], "'tcsh'"),
     "an unknown engine": (["run", "--engine", "docker", "--", "true"], "'docker'"),
     "an unknown agent": (["run", "cursor"], "'cursor'"),
-    "an agent to come": (["run", "claude"], "'claude'"),
+    "an agent without a key": (["run", "claude", ".", "--", "x"], "'claude'"),
     "an unknown agent of a new box": (["create", "new", "--agent", "cursor"], "'cursor'"),
     "two agents": (["create", "shell", "--agent", "claude"], "'claude'"),
     "two names": (["create", "one", "--name", "two"], "'two'"),

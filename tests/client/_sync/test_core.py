@@ -103,7 +103,7 @@ def test_the_first_use_of_an_sdk_with_a_home_starts_that_homes_daemon(
 def test_an_agent_is_given_a_prompt_in_the_box_of_its_directory(installation: Installation, paddock: Paddock) -> None:
     file = scripted.install(installation.workspace, 'echo "$*"')
     own = installation.home / "config" / "agents"
-    own.mkdir(parents=True)
+    own.mkdir(parents=True, exist_ok=True)
     file.rename(own / "mine.toml")
     try:
         box = paddock.agent("mine", str(installation.workspace), view=View(mode=WorkspaceMode.REVIEW))
@@ -117,4 +117,3 @@ def test_an_agent_is_given_a_prompt_in_the_box_of_its_directory(installation: In
             box.prompt(" ")
     finally:
         (own / "mine.toml").unlink()
-        own.rmdir()
