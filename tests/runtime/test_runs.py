@@ -16,7 +16,6 @@ from paddock.agents import Turn
 from paddock.errors import Unavailable, UserError
 from paddock.model import ExecSpec, TtySize
 from paddock.runtime import commands, execution, runs, sessions
-from paddock.runtime.furnishing import agent_of
 from tests.support import scripted
 from tests.support.serving import request, within
 
@@ -138,7 +137,7 @@ def test_the_version_is_told_where_the_program_was_asked_for_it_before(tmp_path:
         text = scripted.install(workspace, "").read_text().replace(f"{workspace}/mine.sh", "/usr/bin/env")
         box = await runtime.create(request(workspace, agent="mine", definition=text))
         first = await ran(runtime, box)
-        located = tools.located(agent_of(box), runtime.paths, "", "")
+        located = tools.located(box.agent, runtime.paths, "", "")
         assert located is not None
         tools.Probes(runtime.paths.probes).keep(located.identity, tools.Probe(version="9.1"))
         assert (first.version, (await ran(runtime, box)).version) == ("", "9.1")
@@ -223,8 +222,8 @@ def test_a_killed_box_ends_its_runs(tmp_path: Path, workspace: Path) -> None:
 def test_what_an_earlier_daemon_left_running_is_ended_if_its_box_is(tmp_path: Path, workspace: Path) -> None:
     async def act(runtime: Runtime) -> None:
         box = await made(runtime, workspace, "exit 0")
-        stopped = await runs.begin(runtime, box, agent_of(box), HEADLESS)
-        gone = await runs.begin(runtime, box, agent_of(box), HEADLESS)
+        stopped = await runs.begin(runtime, box, box.agent, HEADLESS)
+        gone = await runs.begin(runtime, box, box.agent, HEADLESS)
         path = tmp_path / "state/runs" / f"{gone}.json"
         path.write_text(path.read_text().replace(box.row.id, "no-such-box"))
         runtime.runs.active.clear()
@@ -274,7 +273,7 @@ def test_records_are_bounded_and_those_of_one_box_can_be_asked_for(
     async def act(runtime: Runtime) -> None:
         box = await made(runtime, workspace, "exit 0")
         for _ in range(9):
-            run = await runs.begin(runtime, box, agent_of(box), HEADLESS)
+            run = await runs.begin(runtime, box, box.agent, HEADLESS)
             del runtime.runs.active[run]
         assert len(os.listdir(runtime.paths.runs)) == 3
         assert len(await runs.listed(runtime, box.row.id, 0)) == 3
@@ -291,7 +290,7 @@ def test_a_run_that_ends_while_its_record_is_read_is_told_as_ended(
 ) -> None:
     async def act(runtime: Runtime) -> None:
         box = await made(runtime, workspace, "exit 0")
-        run = await runs.begin(runtime, box, agent_of(box), HEADLESS)
+        run = await runs.begin(runtime, box, box.agent, HEADLESS)
         active = runtime.runs.active[run]
         store = runtime.runs.store
         find, every = store.find, store.all

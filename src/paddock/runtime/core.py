@@ -282,5 +282,5 @@ class Runtime:
 
     def environment(self, box: Box) -> dict[str, str]:
         lent = self.credentials.environment(box) | sshagents.environment(box.row.spec)
-        own = {**furnishing.agent_of(box).env, **box.row.spec.env}
+        own = {**box.agent.env, **box.row.spec.env}
         return {**self.engine(box).environment(box.placement), **own, **lent}

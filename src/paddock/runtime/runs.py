@@ -22,7 +22,6 @@ from paddock.model import BoxId
 from paddock.reports import RunInfo
 from paddock.runs.store import Began, Kept, Store
 from paddock.runtime import channels, commands, execution, journals, runends, runwatch, tooling
-from paddock.runtime.furnishing import agent_of
 from paddock.runtime.runwatch import Log
 
 if TYPE_CHECKING:
@@ -137,7 +136,7 @@ async def launch(runtime: Runtime, box: Box, spec: ExecSpec, turn: Turn) -> tupl
     """Start an agent's command with a record of its run; nothing of it stays if the command cannot be sent."""
     commands.check_user(spec.user)
     await runtime.lifetimes.start(box)  # what that writes, as the files of a clone, is none of the agent's doing
-    agent = agent_of(box)
+    agent = box.agent
     run = await begin(runtime, box, agent, turn, await asyncio.to_thread(_version, runtime, box, agent))
     active = runtime.runs.active[run]
     shown = tuple(word.replace(turn.prompt, "PROMPT") if turn.prompt else word for word in spec.argv)
@@ -266,7 +265,7 @@ async def _recover(runtime: Runtime, kept: Kept) -> None:
 
 def _agent(box: Box) -> Agent | None:
     try:
-        return agent_of(box)
+        return box.agent
     except PaddockError:
         return None  # this version has it no more
 
