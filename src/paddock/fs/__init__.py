@@ -6,7 +6,7 @@ from paddock.fs.private import make_private_dir, write_atomic
 from paddock.fs.removal import discard_tree, move_tree, remove_tree
 from paddock.fs.sockets import bind_unix, connect_unix, receive_fds
 from paddock.fs.swap import exchange, rename_new
-from paddock.fs.sync import sync_all, sync_file_systems
+from paddock.fs.sync import sync_all, sync_directory, sync_file_systems
 from paddock.fs.usage import tree_bytes
 from paddock.fs.walk import file_system, is_missing, is_scarcity, mount_id
 
@@ -28,6 +28,7 @@ __all__ = [
     "remove_tree",
     "rename_new",
     "sync_all",
+    "sync_directory",
     "sync_file_systems",
     "tree_bytes",
     "write_atomic",
