@@ -23,6 +23,7 @@ from paddock.reports import RunInfo
 from paddock.runs.store import Began, Kept, Store
 from paddock.runtime import channels, commands, execution, journals, runends, runwatch, tooling
 from paddock.runtime.runwatch import Log
+from paddock.store import now
 
 if TYPE_CHECKING:
     import socket
@@ -118,7 +119,7 @@ async def begin(runtime: Runtime, box: Box, agent: Agent, turn: Turn, version: s
         version=text.neutralise(version, 64),
         mode="headless" if turn.headless else "interactive",
         prompt_sha256=hashlib.sha256(prompt).hexdigest() if prompt else "",
-        started=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        started=now(),
     )
     after_s = agent.stuck_after_s if turn.stuck_after_s is None else turn.stuck_after_s
     kept = Kept(info=info, began=Began(since_ns=since_ns, lines=lines, stuck_after_s=after_s))
@@ -249,8 +250,7 @@ async def _recover(runtime: Runtime, kept: Kept) -> None:
     info = kept.info
     box = runtime.boxes.get(BoxId(info.box_id))
     if box is None:
-        ended = datetime.now(UTC).isoformat(timespec="milliseconds")
-        lost = replace(info, reason="killed", why=_GONE, ended=ended)
+        lost = replace(info, reason="killed", why=_GONE, ended=now())
         await runtime.background.write(runtime.runs.write, replace(kept, info=lost))
         return
     active = runtime.runs.active[info.id] = Active(kept, box, _agent(box))
