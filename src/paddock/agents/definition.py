@@ -33,6 +33,11 @@ class Install:
     also: Strings = ()
     otherwise: str = ""  # what a person does when we cannot
 
+    @property
+    def package(self) -> str:
+        """Its name on npm's registry or on pip's; empty if we cannot install it."""
+        return self.npm or self.pip
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:

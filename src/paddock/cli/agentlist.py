@@ -138,7 +138,7 @@ def _facts(found: Found, info: AgentInfo) -> Iterable[tuple[str, str]]:
 
 
 def _installed_by(agent: Agent) -> str:
-    if not (agent.install.npm or agent.install.pip):
+    if not agent.install.package:
         return agent.install.otherwise
     source = f"npm {agent.install.npm}" if agent.install.npm else f"pip {agent.install.pip}"
     return f"`paddock agent install {agent.name}`, from {source}"

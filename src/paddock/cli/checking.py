@@ -104,7 +104,7 @@ def checked(paddock: Paddock, found: Found, *, again: bool, whole: bool = True) 
 def _hint(agent: Agent, version: str) -> str:
     if version == agent.verified:
         return f"the definition is off, not the program; `paddock agent show {agent.name}` shows what is used of it"
-    if agent.install.npm or agent.install.pip:
+    if agent.install.package:
         tested = f"@{agent.verified}" if agent.verified else ""
         return f"`paddock agent install {agent.name}{tested}`"
     return f"`paddock agent show {agent.name}` shows what is used of it"
