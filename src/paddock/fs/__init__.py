@@ -1,6 +1,6 @@
 """Host-side file access that a hostile tree cannot abuse, and the files that are our own."""
 
-from paddock.fs.beneath import is_beneath, open_beneath
+from paddock.fs.beneath import is_beneath, open_beneath, read_beneath
 from paddock.fs.lock import FileLock
 from paddock.fs.private import make_private_dir, write_atomic
 from paddock.fs.removal import discard_tree, move_tree, remove_tree
@@ -24,6 +24,7 @@ __all__ = [
     "mount_id",
     "move_tree",
     "open_beneath",
+    "read_beneath",
     "receive_fds",
     "remove_tree",
     "rename_new",

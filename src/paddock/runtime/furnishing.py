@@ -39,7 +39,7 @@ def _furnish(runtime: Runtime, box: Box, agent: Agent) -> tuple[tuple[Mount, ...
     os.makedirs(home, 0o700, exist_ok=True)
     settings = belongings.Settings(spec, agent, box.directory)
     for one in agent.seed:
-        seeding.seed(settings.root_of(one.path), (one,), spec.workspace, runtime.environment(box))
+        seeding.seed(settings.root_of(one.path), one, spec.workspace, runtime.environment(box))
     unlisted = belongings.list_servers(runtime, box, agent, settings)
     mounts = (*settings.mounts(), *mcpsockets.prepare(spec, box.directory))
     return mounts, [note for note in (taken, *settings.notes, unlisted) if note]
