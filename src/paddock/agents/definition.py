@@ -158,6 +158,12 @@ class Agent:
     settings: Settings = field(default_factory=Settings)
     mcp: Mcp = field(default_factory=Mcp)
 
+    def words_of(self, mode: Words, key: str) -> Strings | None:
+        """What says `key` in a mode, which may have words of its own; None if nothing does."""
+        own: Strings | None = getattr(mode, key)
+        common: Strings | None = getattr(self.words, key)
+        return common if own is None else own
+
     def __post_init__(self) -> None:
         if not _NAME.match(self.name):
             hint = "1 to 32 of a-z 0-9 and -, with a letter or digit at both ends"

@@ -169,7 +169,7 @@ def _check(paddock: Paddock, found: Found) -> None:
     from paddock.cli import checking
 
     try:
-        result = checking.checked(paddock, found, again=True, whole=False)
+        result = checking.checked(paddock, found, whole=False)
     except PaddockError as error:
         warn(f"{found.agent.name} could not be asked for its version: {error.message}")
         return
