@@ -110,7 +110,7 @@ class Settings:
 
     def root_of(self, path: str) -> str:
         """Where a file of the home is to be written so that the box sees it."""
-        covered = any(path == one or path.startswith(f"{one}/") for one in self.paths)
+        covered = any(fs.is_beneath(path, one) for one in self.paths)
         return self.place if covered else self._home
 
     def mounts(self) -> tuple[Mount, ...]:
