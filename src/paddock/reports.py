@@ -1,4 +1,4 @@
-"""Policies and decisions as people and programs see them. Apart from model.py, which every command loads."""
+"""Policies and decisions as people and programs see them. Apart from model/, which every command loads."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 from paddock.cli import agentlist
 from paddock.cli.main import main
 from paddock.errors import UserError
-from tests.support.tools import agent, define, publish, script, text
+from tests.support.tools import agent, define, publish, put, text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,9 +40,7 @@ def test_every_agent_is_listed_with_its_program_and_its_key(
     assert (rows["claude"]["origin"], rows["claude"]["key"]) == ("", "")
     assert rows["claude"]["keys"] == ["claude", "anthropic"]
     assert rows["demo"]["source"] == f"{home}/config/agents/demo.toml"
-    program = home / "home/.local/bin/claude"
-    program.write_text(script())
-    program.chmod(0o755)
+    program = put(home / "home/.local/bin", name="claude")
     publish(home / "state")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-api03-" + "x" * 93 + "AA")
     rows = _rows(capsys)
@@ -67,9 +65,7 @@ def test_one_damaged_file_does_not_hide_the_others(home: Path, capsys: pytest.Ca
 
 def test_a_program_that_a_box_does_not_see_is_said(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (home / "home/private").mkdir()
-    (home / "home/private/claude").write_text(script())
-    (home / "home/private/claude").chmod(0o755)
-    (home / "home/.local/bin/claude").symlink_to(home / "home/private/claude")
+    (home / "home/.local/bin/claude").symlink_to(put(home / "home/private", name="claude"))
     assert main(["agent", "show", "claude"]) == 0
     assert "which a box does not see" in capsys.readouterr().out
 

@@ -137,14 +137,14 @@ def test_a_definition_that_a_box_could_change_is_refused(installation: Installat
         assert (done.returncode, done.stdout) == (2, b"")
         assert b"where a box could change it" in done.stderr
     outside.unlink()
-    other = file.with_name("other")
+    other = file.with_name("another")
     other.mkdir()
     elsewhere = installation.cli("run", "--agent-file", str(inside), str(other), "--", "p")
     assert b"where a box could change it" in elsewhere.stderr, "the box of the other directory still is there"
     assert installation.cli("rm", "-f", "mine-workspace").returncode == 0
     gone = installation.cli("run", "--agent-file", str(inside), str(other), "--", "p")
     assert b"could change it" not in gone.stderr
-    assert installation.cli("rm", "-f", "mine-other").returncode == 0
+    assert installation.cli("rm", "-f", "mine-another").returncode == 0
     other.rmdir()
 
 

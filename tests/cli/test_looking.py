@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from paddock import codec
 from paddock.cli import looking
-from paddock.model import BoxInfo, BoxState, Enforcement, EngineName, LimitReport, Mount, SecretUse
+from paddock.model import BoxInfo, BoxState, Enforcement, LimitReport, Mount, SecretUse
+from tests.support.infos import BOX
 
 if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 
-def info(**changes: object) -> BoxInfo:
-    values: dict[str, object] = {
-        "id": "abc",
-        "name": "box",
-        "agent": "shell",
-        "engine": EngineName.PROCESS,
-        "state": BoxState.FAILED,
-        "reason": "it \x1b]52;c;aGk=\x07 broke",
-        "workspace": "/w\nx",
-        "mounts": (Mount(source="/a", target="/b", read_only=True), Mount(source="/c", target="/d")),
-        "env_names": ("A", "B"),
-        "workdir": "/w",
-        "ephemeral": False,
-        "created_at": "2030-01-01T00:00:00+00:00",
-        "pid": None,
-    }
-    return BoxInfo(**{**values, **changes})  # type: ignore[arg-type]
+INFO = replace(
+    BOX,
+    state=BoxState.FAILED,
+    reason="it \x1b]52;c;aGk=\x07 broke",
+    workspace="/w\nx",
+    mounts=(Mount(source="/a", target="/b", read_only=True), Mount(source="/c", target="/d")),
+    env_names=("A", "B"),
+    workdir="/w",
+    created_at="2030-01-01T00:00:00+00:00",
+)
 
 
 def test_what_a_box_is_is_shown_line_by_line_and_harmless() -> None:
-    lines = looking._shown(info(secrets=(SecretUse(name="shop", read_only=True),))).splitlines()
+    lines = looking._shown(replace(INFO, secrets=(SecretUse(name="shop", read_only=True),))).splitlines()
     assert "secret       shop, read-only" in lines
     assert "state        failed (it \\x1b]52;c;aGk=\\x07 broke)" in lines
     assert "workspace    /w\\nx" in lines

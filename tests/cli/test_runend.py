@@ -7,24 +7,11 @@ from dataclasses import replace
 import pytest
 
 from paddock.cli import runend
-from paddock.model import BoxInfo, BoxState, EngineName, SecretUse, WorkspaceMode
+from paddock.model import BoxInfo, SecretUse, WorkspaceMode
 from paddock.reports import HostCount, RunInfo, TrafficInfo
+from tests.support import infos
 
-BOX = BoxInfo(
-    id="1",
-    name="mine",
-    agent="claude",
-    engine=EngineName.PROCESS,
-    state=BoxState.RUNNING,
-    reason="",
-    workspace="/w",
-    mounts=(),
-    env_names=(),
-    workdir="/w",
-    ephemeral=False,
-    created_at="t",
-    pid=1,
-)
+BOX = replace(infos.BOX, name="mine", agent="claude")
 DONE = RunInfo(id="00c0ffee", box="mine", box_id="1", agent="claude", mode="headless", started="t", reason="done")
 ON = "`paddock run mine -- --continue` goes on"
 

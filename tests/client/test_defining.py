@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,10 +10,13 @@ import pytest
 from paddock import agents
 from paddock.client.defining import checked, safe_path, writable
 from paddock.errors import UserError
-from paddock.model import BoxInfo, BoxState, EngineName, Mount, WorkspaceMode
+from paddock.model import Mount, WorkspaceMode
+from tests.support.infos import BOX
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from paddock.model import BoxInfo
 
 TEXT = 'name = "mine"\ntitle = "Mine"\nprogram = "mine"\n'
 
@@ -48,19 +52,4 @@ def test_a_path_leads_to_nothing_that_a_box_can_write(tmp_path: Path) -> None:
 
 
 def _box(workspace: Path, mount: Mount, mode: WorkspaceMode = WorkspaceMode.LIVE) -> BoxInfo:
-    return BoxInfo(
-        id="x",
-        name="x",
-        agent="shell",
-        engine=EngineName.PROCESS,
-        state=BoxState.CREATED,
-        reason="",
-        workspace=str(workspace),
-        mounts=(mount,),
-        env_names=(),
-        workdir="",
-        ephemeral=False,
-        created_at="",
-        pid=None,
-        mode=mode,
-    )
+    return replace(BOX, workspace=str(workspace), mounts=(mount,), mode=mode)

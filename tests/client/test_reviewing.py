@@ -3,45 +3,33 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from paddock.client.reviewing import Reviewing
 from paddock.errors import UserError
-from paddock.model import BoxInfo, BoxState, EngineName, WorkspaceMode
+from paddock.model import WorkspaceMode
 from paddock.paths import Paths
 from paddock.workspace import gitdir, repository, review
 from paddock.workspace.danger import Examiner
 from paddock.workspace.review import Review
+from tests.support.infos import BOX
 from tests.workspace.scenes import commit, make_repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from paddock.model import BoxInfo
     from paddock.workspace.changes import Change
     from paddock.workspace.danger import Danger
     from paddock.workspace.plan import Plan, Withheld
 
 
 def info(workspace: Path, mode: WorkspaceMode = WorkspaceMode.REVIEW) -> BoxInfo:
-    return BoxInfo(
-        id="abc",
-        name="box",
-        agent="shell",
-        engine=EngineName.PROCESS,
-        state=BoxState.STOPPED,
-        reason="",
-        workspace=str(workspace),
-        mounts=(),
-        env_names=(),
-        workdir="",
-        ephemeral=False,
-        created_at="",
-        pid=None,
-        mode=mode,
-    )
+    return replace(BOX, workspace=str(workspace), mode=mode)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from paddock.agents import Turn
 from paddock.runtime import runs
-from paddock.runtime.furnishing import agent_of
 from tests.support.serving import Peer, error, request, serving
 
 if TYPE_CHECKING:
@@ -24,8 +23,8 @@ def test_runs_are_listed_shown_and_waited_for(tmp_path: Path, monkeypatch: objec
         async with serving(tmp_path) as runtime, Peer(runtime) as peer:
             assert (await peer.ask("runs", {"box": ""}))["result"] == []
             box = await runtime.create(request(workspace, name="mine"))
-            first = await runs.begin(runtime, box, agent_of(box), Turn(prompt="secret words", headless=True))
-            second = await runs.begin(runtime, box, agent_of(box), Turn())
+            first = await runs.begin(runtime, box, box.agent, Turn(prompt="secret words", headless=True))
+            second = await runs.begin(runtime, box, box.agent, Turn())
             listed = await peer.ask("runs", {"box": "mine"})
             rows = listed["result"]
             assert isinstance(rows, list)

@@ -84,6 +84,15 @@ def test_a_file_beneath_is_opened(way: str, tree: int, path: str) -> None:
     assert read(beneath.open_beneath(tree, path, READ)) == b"inside"
 
 
+def test_a_file_beneath_is_read_whole_or_not_at_all(way: str, tree: int) -> None:
+    before = open_descriptors()
+    assert beneath.read_beneath(tree, "dir/file", 6) == b"inside"
+    for path, most, code in (("dir/file", 5, errno.EFBIG), ("dir", 6, errno.EISDIR), ("link", 6, errno.ELOOP)):
+        with pytest.raises(OSError, match=os.strerror(code)):
+            beneath.read_beneath(tree, path, most)
+    assert open_descriptors() == before
+
+
 @pytest.mark.parametrize("path", [".", "dir", "dir/", "dir/."])
 def test_a_directory_beneath_is_opened(way: str, tree: int, path: str) -> None:
     fd = beneath.open_beneath(tree, path, READ | os.O_DIRECTORY)

@@ -19,6 +19,12 @@ def test_few_and_many_files_are_synced(tmp_path: Path, count: int) -> None:
         os.close(fd)
 
 
+def test_a_directory_is_synced_by_its_path(tmp_path: Path) -> None:
+    sync.sync_directory(os.fspath(tmp_path))
+    with pytest.raises(FileNotFoundError):
+        sync.sync_directory(f"{tmp_path}/missing")
+
+
 def test_whole_file_systems_are_synced(tmp_path: Path) -> None:
     fd = os.open(tmp_path, os.O_RDONLY)
     sync.sync_file_systems([fd, fd])

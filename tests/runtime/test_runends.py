@@ -9,7 +9,6 @@ from paddock.metering.ledger import Line, Report
 from paddock.reports import ChangedInfo, ModelUse
 from paddock.runtime import runends, runs
 from paddock.runtime.box import Ending
-from paddock.runtime.furnishing import agent_of
 from paddock.runtime.journals import JournalState
 from tests.support.serving import request, within
 
@@ -38,7 +37,7 @@ def test_an_end_without_a_box_a_journal_or_a_workspace_is_told_all_the_same(tmp_
         box = await runtime.create(request(workspace, name="mine"))
         known = Report(box=box.row.id, name=box.name, lines=(line("small", 1, 5),))
         runtime.usages._known[box.row.id] = known
-        run = await runs.begin(runtime, box, agent_of(box), Turn(prompt="p", headless=True))
+        run = await runs.begin(runtime, box, box.agent, Turn(prompt="p", headless=True))
         active = runtime.runs.active[run]
         runtime.usages._known[box.row.id] = Report(box=box.row.id, name="mine", lines=(line("small", 3, 25),))
         workspace.rmdir()

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,8 +14,7 @@ from paddock import tools
 from paddock.agents import Turn
 from paddock.errors import Unavailable, UserError
 from paddock.model import ExecSpec, TtySize
-from paddock.runtime import commands, execution, runs, sessions
-from paddock.runtime.furnishing import agent_of
+from paddock.runtime import commands, execution, runlist, runs, sessions
 from tests.support import scripted
 from tests.support.serving import request, within
 
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from paddock.reports import RunInfo
-    from paddock.runs.store import Found, Kept
     from paddock.runtime import Runtime
     from paddock.runtime.box import Box
 
@@ -57,7 +54,7 @@ async def ran(runtime: Runtime, box: Box, turn: Turn = HEADLESS, spec: ExecSpec 
 
 
 async def ended(runtime: Runtime, run: str) -> RunInfo:
-    info = await runs.awaited(runtime, run)
+    info = await runlist.awaited(runtime, run)
     assert info.reason != "running"
     return info
 
@@ -83,9 +80,9 @@ def test_a_record_is_on_disk_before_the_agent_starts_and_tells_its_end(tmp_path:
         with channel:
             before = on_disk(runtime, job)
             assert (before["reason"], before["ended"], before["exit_code"]) == ("running", "", None)
-            assert [info.id for info in await runs.listed(runtime, box.name, 0)] == [job]
+            assert [info.id for info in await runlist.listed(runtime, box.name, 0)] == [job]
             assert runtime.brief(box).doing.startswith("mine headless ")
-            assert runs.doing(runtime, box) in {"mine headless 0s", "mine headless 1s"}
+            assert runlist.doing(runtime, box) in {"mine headless 0s", "mine headless 1s"}
             await asyncio.to_thread((workspace / "go").write_text, "")
             info = await ended(runtime, job)
         assert runtime.brief(box).doing == "idle"
@@ -95,7 +92,7 @@ def test_a_record_is_on_disk_before_the_agent_starts_and_tells_its_end(tmp_path:
         assert ".git/index" not in info.changed.names
         assert (info.box, info.box_id, info.agent, info.mode) == (box.name, box.row.id, "mine", "headless")
         assert on_disk(runtime, job)["reason"] == "done"
-        assert await runs.shown(runtime, job[:6]) == info
+        assert await runlist.shown(runtime, job[:6]) == info
         stored = (tmp_path / "state/runs" / f"{job}.json").read_text()
         assert "beans" in stored, "the agent's own words"
         assert "count the beans" not in stored
@@ -138,7 +135,7 @@ def test_the_version_is_told_where_the_program_was_asked_for_it_before(tmp_path:
         text = scripted.install(workspace, "").read_text().replace(f"{workspace}/mine.sh", "/usr/bin/env")
         box = await runtime.create(request(workspace, agent="mine", definition=text))
         first = await ran(runtime, box)
-        located = tools.located(agent_of(box), runtime.paths, "", "")
+        located = tools.located(box.agent, runtime.paths, "", "")
         assert located is not None
         tools.Probes(runtime.paths.probes).keep(located.identity, tools.Probe(version="9.1"))
         assert (first.version, (await ran(runtime, box)).version) == ("", "9.1")
@@ -194,7 +191,7 @@ def test_the_end_is_known_whatever_becomes_of_the_client(tmp_path: Path, workspa
         again, second, _ = await sessions.begin(runtime, box, Turn(), tty)
         with second:
             assert again == job, "a session that waits is the same run"
-        assert [info.id for info in await runs.listed(runtime, "", 0) if info.reason == "running"] == [job]
+        assert [info.id for info in await runlist.listed(runtime, "", 0) if info.reason == "running"] == [job]
         assert runtime.brief(box).doing.startswith("mine ")
         assert "headless" not in runtime.brief(box).doing
         await execution.signal(runtime, box.name, job, signal.SIGKILL)
@@ -223,13 +220,13 @@ def test_a_killed_box_ends_its_runs(tmp_path: Path, workspace: Path) -> None:
 def test_what_an_earlier_daemon_left_running_is_ended_if_its_box_is(tmp_path: Path, workspace: Path) -> None:
     async def act(runtime: Runtime) -> None:
         box = await made(runtime, workspace, "exit 0")
-        stopped = await runs.begin(runtime, box, agent_of(box), HEADLESS)
-        gone = await runs.begin(runtime, box, agent_of(box), HEADLESS)
+        stopped = await runs.begin(runtime, box, box.agent, HEADLESS)
+        gone = await runs.begin(runtime, box, box.agent, HEADLESS)
         path = tmp_path / "state/runs" / f"{gone}.json"
         path.write_text(path.read_text().replace(box.row.id, "no-such-box"))
         runtime.runs.active.clear()
         await runs.recover(runtime)
-        lost, ended_box = await runs.shown(runtime, gone), await ended(runtime, stopped)
+        lost, ended_box = await runlist.shown(runtime, gone), await ended(runtime, stopped)
         assert (lost.reason, lost.why, lost.exit_code) == ("killed", "its box is gone", None)
         assert (ended_box.reason, ended_box.exit_code) == ("killed", 137)
         assert runtime.runs.active == {}
@@ -247,7 +244,7 @@ def test_a_run_whose_command_cannot_be_sent_leaves_no_record(tmp_path: Path, wor
         os.rmdir(f"{box.directory}/journal")  # where its output would go
         with pytest.raises(FileNotFoundError):
             await sessions.begin(runtime, box, HEADLESS, PIPES)
-        assert (await runs.listed(runtime, "", 0), os.listdir(runtime.paths.runs)) == ([], [])
+        assert (await runlist.listed(runtime, "", 0), os.listdir(runtime.paths.runs)) == ([], [])
         assert runtime.runs.active == {}
 
     within(tmp_path, act)
@@ -274,48 +271,14 @@ def test_records_are_bounded_and_those_of_one_box_can_be_asked_for(
     async def act(runtime: Runtime) -> None:
         box = await made(runtime, workspace, "exit 0")
         for _ in range(9):
-            run = await runs.begin(runtime, box, agent_of(box), HEADLESS)
+            run = await runs.begin(runtime, box, box.agent, HEADLESS)
             del runtime.runs.active[run]
         assert len(os.listdir(runtime.paths.runs)) == 3
-        assert len(await runs.listed(runtime, box.row.id, 0)) == 3
-        assert len(await runs.listed(runtime, box.name, 2)) == 2
-        assert await runs.listed(runtime, "other", 0) == []
+        assert len(await runlist.listed(runtime, box.row.id, 0)) == 3
+        assert len(await runlist.listed(runtime, box.name, 2)) == 2
+        assert await runlist.listed(runtime, "other", 0) == []
         (tmp_path / "state/runs/00000000.json").write_text("{")
-        assert await runs.damaged(runtime) == ("00000000.json",)
-
-    within(tmp_path, act)
-
-
-def test_a_run_that_ends_while_its_record_is_read_is_told_as_ended(
-    tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def act(runtime: Runtime) -> None:
-        box = await made(runtime, workspace, "exit 0")
-        run = await runs.begin(runtime, box, agent_of(box), HEADLESS)
-        active = runtime.runs.active[run]
-        store = runtime.runs.store
-        find, every = store.find, store.all
-
-        def end() -> None:
-            if runtime.runs.active.pop(run, None):
-                store.write(replace(active.kept, info=replace(active.kept.info, reason="done")))
-
-        def find_slowly(word: str) -> Kept:
-            kept = find(word)
-            end()
-            return kept
-
-        def all_slowly() -> Found:
-            found = every()
-            end()
-            return found
-
-        monkeypatch.setattr(store, "find", find_slowly)
-        assert (await runs.awaited(runtime, run)).reason == "done"
-        store.write(active.kept)
-        runtime.runs.active[run] = active
-        monkeypatch.setattr(store, "all", all_slowly)
-        assert [info.reason for info in await runs.listed(runtime, "", 0)] == ["done"]
+        assert await runlist.damaged(runtime) == ("00000000.json",)
 
     within(tmp_path, act)
 

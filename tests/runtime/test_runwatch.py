@@ -13,7 +13,7 @@ from paddock.agents import Turn, parse
 from paddock.gateway.records import Decision, Event, Record, write_header
 from paddock.model import ExecSpec
 from paddock.reports import HostCount
-from paddock.runtime import commands, runs, runwatch, sessions
+from paddock.runtime import commands, runlist, runs, runwatch, sessions
 from paddock.runtime.netlogs import NetLogs
 from paddock.runtime.runwatch import Log
 from tests.support import scripted
@@ -63,7 +63,7 @@ async def looked(active: Active, seen: Callable[[], bool] = lambda: False) -> No
 
 async def over(runtime: Runtime, active: Active) -> RunInfo:
     await asyncio.wait_for(active.over.wait(), 30)
-    return await runs.shown(runtime, active.id)
+    return await runlist.shown(runtime, active.id)
 
 
 @pytest.mark.box

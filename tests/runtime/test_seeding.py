@@ -19,7 +19,8 @@ JSON = Seed(path=".a/b.json", json='{"seen": true, "keys": {"{tail20:KEY}": 1}, 
 
 
 def fill(home: Path, *seeds: Seed, workspace: str = "/w") -> None:
-    seeding.seed(str(home), seeds, workspace, {"KEY": "0123456789" * 3 + '"'})
+    for one in seeds:
+        seeding.seed(str(home), one, workspace, {"KEY": "0123456789" * 3 + '"'})
 
 
 def test_a_seed_makes_its_file_with_values_that_cannot_leave_their_string(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from paddock.paths import Paths
 from paddock.runtime import tooling
 from paddock.runtime.box import Box
 from paddock.store import BoxRow
-from tests.support.tools import agent, publish
+from tests.support.tools import agent, publish, put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,8 +73,7 @@ def test_a_shell_has_none(tmp_path: Path, paths: Paths) -> None:
 def test_the_version_is_that_of_what_the_box_has(tmp_path: Path, paths: Paths) -> None:
     place = tmp_path / "programs/bin"
     place.mkdir(parents=True)
-    (place / "demo").write_text("#!/bin/sh\n")
-    (place / "demo").chmod(0o755)
+    put(place)
 
     def act(box: Box) -> None:
         assert tooling.version_of(box, agent(), paths) == ""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.support.tools import put
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -45,9 +47,7 @@ json = '{{"trusted": {{"{{workspace}}": true}}}}'
 
 def install(directory: Path, script: str, more: str = "") -> Path:
     """The file of its definition, beside the workspace; the script lies in it, which a box has at its own path."""
-    program = directory / "mine.sh"
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
+    program = put(directory, script, "mine.sh")
     file = directory.with_name("mine.toml")
     file.write_text(DEFINITION.format(program=program) + more)
     return file

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 _COUNT = itertools.count()
+_SAYS = "echo demo 1.0.0; echo ' -p --full --model'"
 ASKED = """case "$1" in
 --version) echo demo 1.0.0;; --help) echo ' -p  --full  --model NAME';; esac"""
 TEXT = """\
@@ -58,18 +59,13 @@ def define(config: Path, name: str = "demo", **rest: str) -> Path:
     return file
 
 
-def script(body: str = "echo demo 1.0.0; echo ' -p --full --model'") -> str:
-    return f"#!/bin/sh\n{body}\n"
-
-
 def publish(state: Path, version: str = "1.0.0", body: str = "", *, name: str = "demo", package: str = "demo") -> Tool:
     """A tool whose program is a shell script."""
     store = Store(f"{state}/tools")
     with store.turn(), store.stage() as room:
         tree = Path(room.new, "tree")
         (tree / "bin").mkdir(parents=True)
-        (tree / "bin" / name).write_text(script(body) if body else script())
-        (tree / "bin" / name).chmod(0o755)
+        put(tree / "bin", body, name)
         (tree / "data").write_text(version)
         trees.close(str(tree))
         made = trees.describe(str(tree))
@@ -88,10 +84,12 @@ def publish(state: Path, version: str = "1.0.0", body: str = "", *, name: str = 
         return store.publish(room.new, record)
 
 
-def put(place: Path, body: str, name: str = "demo") -> None:
-    """A program of the host's."""
-    (place / name).write_text(script(body))
-    (place / name).chmod(0o755)
+def put(place: Path, body: str = "", name: str = "demo") -> Path:
+    """A program that is a shell script."""
+    program = place / name
+    program.write_text(f"#!/bin/sh\n{body or _SAYS}\n")
+    program.chmod(0o755)
+    return program
 
 
 def on_path(home: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -9,7 +9,7 @@ import pytest
 
 from paddock import tools
 from paddock.paths import Paths
-from tests.support.tools import agent, publish, script
+from tests.support.tools import agent, publish, put
 
 
 @pytest.fixture
@@ -23,20 +23,13 @@ def paths(tmp_path: Path) -> Paths:
     return Paths({"PADDOCK_HOME": str(tmp_path / "paddock")})
 
 
-def _on_host(home: Path) -> Path:
-    program = home / ".local/bin/demo"
-    program.write_text(script())
-    program.chmod(0o755)
-    return program
-
-
 def _located(paths: Paths, home: Path, **rest: str) -> tools.Located | None:
     return tools.located(agent(**rest), paths, f"{home}/.local/bin", str(home))
 
 
 def test_what_the_user_installed_comes_before_what_the_host_has(paths: Paths, home: Path) -> None:
     assert _located(paths, home) is None
-    program = _on_host(home)
+    program = put(home / ".local/bin")
     found = _located(paths, home)
     assert found is not None
     assert (found.kind, found.program, found.version, found.mounts) == ("host", str(program), "", ())
@@ -55,7 +48,7 @@ def test_a_tool_of_another_package_is_not_this_agents(paths: Paths, home: Path) 
 
 
 def test_an_identity_changes_with_the_program_and_with_what_it_is_asked(paths: Paths, home: Path) -> None:
-    program = _on_host(home)
+    program = put(home / ".local/bin")
     seen = set()
 
     def look(**rest: str) -> None:
@@ -66,7 +59,7 @@ def test_an_identity_changes_with_the_program_and_with_what_it_is_asked(paths: P
 
     look()
     before = program.stat()
-    program.write_text(script().replace("demo", "omed"))
+    program.write_text(program.read_text().replace("demo", "omed"))
     os.utime(program, ns=(before.st_atime_ns, before.st_mtime_ns))
     look()  # of the same size and date, as npm's files are
     look(more='help = [["--help"], ["exec", "--help"]]')
@@ -81,9 +74,7 @@ def test_an_identity_changes_with_the_program_and_with_what_it_is_asked(paths: P
 
 def test_what_is_missing_says_why_and_what_to_run(paths: Paths, home: Path) -> None:
     (home / "private").mkdir()
-    (home / "private/demo").write_text(script())
-    (home / "private/demo").chmod(0o755)
-    (home / ".local/bin/demo").symlink_to(home / "private/demo")
+    (home / ".local/bin/demo").symlink_to(put(home / "private"))
     error = tools.missing(agent(), f"{home}/.local/bin", str(home))
     assert error.message == (
         f"Demo is not installed; {home}/.local/bin/demo leads to {home}/private/demo, which a box does not see"

@@ -75,15 +75,13 @@ def read(path: str) -> Found:
 def of(name: str, definition: str) -> Agent:
     """The agent of a box, as the box has it."""
     if not definition:
-        return _load(name) if name in built_in() else _gone(name)
+        if name not in built_in():
+            raise unknown(name, built_in())
+        return _load(name)
     agent = parse(definition)
     if agent.name != name:
         raise UserError(f"the definition of {name[:80]!r} is of {agent.name!r}", code="bad-agent")
     return agent
-
-
-def _gone(name: str) -> Agent:
-    raise unknown(name, built_in())
 
 
 @functools.cache

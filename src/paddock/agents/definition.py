@@ -33,6 +33,11 @@ class Install:
     also: Strings = ()
     otherwise: str = ""  # what a person does when we cannot
 
+    @property
+    def package(self) -> str:
+        """Its name on npm's registry or on pip's; empty if we cannot install it."""
+        return self.npm or self.pip
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
@@ -152,6 +157,12 @@ class Agent:
     failure: tuple[Failure, ...] = ()
     settings: Settings = field(default_factory=Settings)
     mcp: Mcp = field(default_factory=Mcp)
+
+    def words_of(self, mode: Words, key: str) -> Strings | None:
+        """What says `key` in a mode, which may have words of its own; None if nothing does."""
+        own: Strings | None = getattr(mode, key)
+        common: Strings | None = getattr(self.words, key)
+        return common if own is None else own
 
     def __post_init__(self) -> None:
         if not _NAME.match(self.name):

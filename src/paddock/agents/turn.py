@@ -124,8 +124,7 @@ def _filled(agent: Agent, mode: Words, key: str, value: str) -> tuple[str, ...]:
 
 def _words(agent: Agent, mode: Words, key: str) -> tuple[str, ...]:
     """In this mode; UserError when it has none for that."""
-    own: tuple[str, ...] | None = getattr(mode, key)
-    words: tuple[str, ...] | None = own if own is not None else getattr(agent.words, key)
+    words = agent.words_of(mode, key)
     if words is None and key not in {"ask", "full"}:
         raise _cannot(agent, key)
     return words or ()

@@ -17,14 +17,13 @@ from paddock.reports import AgentInfo
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
+    from collections.abc import Iterator
 
     from paddock.agents import Agent, Found
     from paddock.agents.definition import Words
 
 _LINE_CHARS: Final = 1000
 _KEYS_SHOWN: Final = 2
-_SHOWN: Final = {"{args}": "[FLAGS]"}
 _VALUES: Final = {"model": "MODEL", "resume": "ID", "prompt": "PROMPT"}
 
 
@@ -40,15 +39,25 @@ def chosen(name: str, agent_file: str, config: str) -> Found:
     return agents.find(name, config)
 
 
+def every(config: str) -> Iterator[Found]:
+    """All agents, but for those whose file is damaged: that is said, and does not hide the others."""
+    for name in agents.names(config):
+        try:
+            found = agents.find(name, config)
+        except PaddockError as error:
+            warn(error.message)
+            continue
+        if not found.agent.plain:
+            yield found
+
+
 def ls(options: argparse.Namespace) -> int:
     paths = Paths()
     infos = []
-    for name in agents.names(paths.config):
+    for found in every(paths.config):
         try:
-            found = agents.find(name, paths.config)
-            if not found.agent.plain:
-                infos.append(_info(found, paths))
-        except PaddockError as error:  # one damaged file does not hide the others
+            infos.append(_info(found, paths))
+        except PaddockError as error:  # a damaged tool, likewise
             warn(error.message)
     if options.json:
         print(json.dumps([codec.to_wire(info) for info in infos], indent=2))
@@ -86,11 +95,14 @@ def _key(agent: Agent, paths: Paths) -> str:
 
 
 def _row(info: AgentInfo) -> tuple[str, ...]:
-    origin = f"{info.origin} {info.version}".strip() if info.origin else "not installed"
     few = [*info.keys[:_KEYS_SHOWN], *([f"{len(info.keys) - _KEYS_SHOWN} more"] if info.keys[_KEYS_SHOWN:] else [])]
     missing = f"missing: {' or '.join(few)}" if few else "none needed"
     tested = f"{info.verified} (stand-in)".strip() if info.stand_in else info.verified
-    return info.name, info.title, origin, info.key or missing, tested
+    return info.name, info.title, _origin(info), info.key or missing, tested
+
+
+def _origin(info: AgentInfo) -> str:
+    return f"{info.origin} {info.version}".strip() if info.origin else "not installed"
 
 
 # -- show --------------------------------------------------------------------------------------------------------------
@@ -110,13 +122,12 @@ def show(options: argparse.Namespace) -> int:
     return 0
 
 
-def _facts(found: Found, info: AgentInfo) -> Iterable[tuple[str, str]]:
+def _facts(found: Found, info: AgentInfo) -> Iterator[tuple[str, str]]:
     agent = found.agent
     yield "name", agent.name
     yield "title", agent.title
     yield "defined in", info.source or "paddock itself"
-    origin, _ = (f"{info.origin} {info.version}".strip(), info.program) if info.origin else ("not installed", "")
-    yield "program", f"{info.program or agent.program} ({origin})"
+    yield "program", f"{info.program or agent.program} ({_origin(info)})"
     yield "not seen", info.why
     yield "tested with", f"{agent.verified} (a stand-in)".strip() if agent.stand_in else agent.verified
     yield "installed by", _installed_by(agent)
@@ -138,7 +149,7 @@ def _facts(found: Found, info: AgentInfo) -> Iterable[tuple[str, str]]:
 
 
 def _installed_by(agent: Agent) -> str:
-    if not (agent.install.npm or agent.install.pip):
+    if not agent.install.package:
         return agent.install.otherwise
     source = f"npm {agent.install.npm}" if agent.install.npm else f"pip {agent.install.pip}"
     return f"`paddock agent install {agent.name}`, from {source}"
@@ -158,23 +169,19 @@ def _command(agent: Agent, mode: Words) -> str:
         return ""
     words = [agent.program]
     for word in mode.argv:
-        key = word.strip("{}")
-        if word in _SHOWN:
-            words.append(_SHOWN[word])
+        if word == "{args}":
+            words.append("[FLAGS]")
         elif word == "{full}":
             words += _said(agent, mode, "full")
         elif word == "{continue}":
             ways = [" ".join(_said(agent, mode, one)) for one in ("go_on", "resume")]
             words.append(f"[{' | '.join(filter(None, ways))}]")
         elif word in {"{model}", "{json}", "{prompt}"}:
-            words.append(f"[{' '.join(_said(agent, mode, key))}]")
+            words.append(f"[{' '.join(_said(agent, mode, word.strip('{}')))}]")
         else:
             words.append(word)
     return " ".join(word for word in words if word != "[]")
 
 
 def _said(agent: Agent, mode: Words, key: str) -> tuple[str, ...]:
-    own: tuple[str, ...] | None = getattr(mode, key)
-    common: tuple[str, ...] | None = getattr(agent.words, key)
-    words = (own if own is not None else common) or ()
-    return tuple(word.replace("{}", _VALUES.get(key, "")) for word in words)
+    return tuple(word.replace("{}", _VALUES.get(key, "")) for word in agent.words_of(mode, key) or ())

@@ -13,10 +13,6 @@ if TYPE_CHECKING:
     Setup = Callable[[Parser], None]
 
 
-def _json(sub: Parser) -> None:
-    sub.add_argument("--json", action="store_true", help="for programs")
-
-
 def _file(sub: Parser) -> None:
     sub.add_argument("--agent-file", default="", metavar="FILE", help="a definition of your own, in place of NAME")
 
@@ -26,7 +22,7 @@ def _ls(sub: Parser) -> None:
     sub.description = "List agents: where a box finds the program, and whether a key is there."
     sub.set_defaults(target=verbs.agent_ls)
     sub.add_argument("-q", "--quiet", action="store_true", help="names only")
-    _json(sub)
+    sub.add_json_option()
 
 
 def _show(sub: Parser) -> None:
@@ -35,7 +31,7 @@ def _show(sub: Parser) -> None:
     sub.set_defaults(target=verbs.agent_show)
     sub.add_argument("name", nargs="?", default="", metavar="NAME")
     _file(sub)
-    _json(sub)
+    sub.add_json_option()
 
 
 def _check(sub: Parser) -> None:
@@ -48,7 +44,7 @@ def _check(sub: Parser) -> None:
     sub.set_defaults(target=verbs.agent_check)
     sub.add_argument("names", nargs="*", default=[], metavar="NAME", help="default: all that are found")
     _file(sub)
-    _json(sub)
+    sub.add_json_option()
 
 
 def _install(sub: Parser) -> None:

@@ -121,7 +121,7 @@ def _require_program(paddock: Paddock, found: Found, info: BoxInfo | None, turn:
 
 def _offer(paddock: Paddock, agent: Agent, error: UserError) -> None:
     """To install it, where there is somebody to answer."""
-    package = agent.install.npm or agent.install.pip
+    package = agent.install.package
     if not package or not terminal.is_terminal():
         raise error
     version = f" {agent.verified}" if agent.verified else ""

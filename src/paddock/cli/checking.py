@@ -6,14 +6,13 @@ import json
 import sys
 from typing import TYPE_CHECKING, Final
 
-from paddock import agents, codec, text, tools
+from paddock import codec, text, tools
 from paddock.cli import probing
-from paddock.cli.agentlist import chosen
-from paddock.cli.main import warn
+from paddock.cli.agentlist import chosen, every
 from paddock.client import Paddock
 from paddock.errors import PaddockError
 from paddock.reports import AgentCheck
-from paddock.tools import Probes, probes
+from paddock.tools import probes
 
 if TYPE_CHECKING:
     import argparse
@@ -29,15 +28,15 @@ def check(options: argparse.Namespace) -> int:
     with Paddock() as paddock:
         for found, was_named in _wanted(paddock, options):
             try:
-                results.append(checked(paddock, found, again=True))
+                results.append(checked(paddock, found))
             except PaddockError as error:
                 if was_named or error.code != "not-installed":
                     results.append(AgentCheck(name=found.agent.name, problems=(error.message,), hint=error.hint))
     if options.json:
         print(json.dumps([codec.to_wire(result) for result in results], indent=2))
     elif results:
-        rows = [(one.name, _origin(one), one.version, "; ".join(one.problems) or "ok") for one in results]
-        print(_table(rows))
+        rows = [(one.name, one.origin, one.version, "; ".join(one.problems) or "ok") for one in results]
+        print(text.table(rows, ("NAME", "FROM", "VERSION", "MATCHES")))
         _say_hints(results)
     else:
         print("no agent's program is found; `paddock agent install NAME` installs one", file=sys.stderr)
@@ -48,22 +47,7 @@ def _wanted(paddock: Paddock, options: argparse.Namespace) -> list[tuple[Found, 
     config = paddock.paths.config
     if options.names or options.agent_file:
         return [(chosen(name, options.agent_file, config), True) for name in options.names or [""]]
-    every = []
-    for name in agents.names(config):
-        try:
-            every.append((agents.find(name, config), False))
-        except PaddockError as error:  # one damaged file does not hide the others
-            warn(error.message)
-    return [(found, named) for found, named in every if not found.agent.plain]
-
-
-def _origin(result: AgentCheck) -> str:
-    return result.origin or "-"
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> str:
-    cells = [tuple(text.neutralise(cell, 4 * text.LINE_CHARS) for cell in row) for row in rows]
-    return text.table(cells, ("NAME", "FROM", "VERSION", "MATCHES"))
+    return [(found, False) for found in every(config)]
 
 
 def _say_hints(results: Sequence[AgentCheck]) -> None:
@@ -74,12 +58,11 @@ def _say_hints(results: Sequence[AgentCheck]) -> None:
 # -- one agent ---------------------------------------------------------------------------------------------------------
 
 
-def checked(paddock: Paddock, found: Found, *, again: bool, whole: bool = True) -> AgentCheck:
+def checked(paddock: Paddock, found: Found, *, whole: bool = True) -> AgentCheck:
     """What does not match; `whole` reads all files of an installed one. UserError when its program is nowhere."""
     agent = found.agent
     located = probing.locate(paddock, agent)
-    known = None if again else Probes(paddock.paths.probes).find(located.identity)
-    probe = known or probing.ask(paddock, agent, located)
+    probe = probing.ask(paddock, agent, located)
     lacking = probes.missing(agent, probe)
     problems = [f"it does not work in a box: {probe.problem}"] if probe.problem else []
     for flag in lacking:
@@ -104,7 +87,7 @@ def checked(paddock: Paddock, found: Found, *, again: bool, whole: bool = True) 
 def _hint(agent: Agent, version: str) -> str:
     if version == agent.verified:
         return f"the definition is off, not the program; `paddock agent show {agent.name}` shows what is used of it"
-    if agent.install.npm or agent.install.pip:
+    if agent.install.package:
         tested = f"@{agent.verified}" if agent.verified else ""
         return f"`paddock agent install {agent.name}{tested}`"
     return f"`paddock agent show {agent.name}` shows what is used of it"

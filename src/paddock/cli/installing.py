@@ -6,7 +6,7 @@ import contextlib
 import datetime as dt
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from paddock import agents, frames, limits, text
@@ -23,7 +23,6 @@ from paddock.tools import Record, Store, packages, registry, trees, wrapper
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
 
     from paddock.agents import Agent, Found
     from paddock.model import BoxRequest
@@ -169,7 +168,7 @@ def _check(paddock: Paddock, found: Found) -> None:
     from paddock.cli import checking
 
     try:
-        result = checking.checked(paddock, found, again=True, whole=False)
+        result = checking.checked(paddock, found, whole=False)
     except PaddockError as error:
         warn(f"{found.agent.name} could not be asked for its version: {error.message}")
         return
@@ -180,43 +179,39 @@ def _check(paddock: Paddock, found: Found) -> None:
 # -- rm ----------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Wanted:
-    name: str
-    version: str
-
-
 def rm(options: argparse.Namespace) -> int:
     with Paddock() as paddock:
         store = Store(paddock.paths.tools)
-        wanted = [_Wanted(name=name, version=version) for name, _, version in (w.partition("@") for w in options.names)]
         with store.turn():
             store.clear()
-            for one in wanted:
-                _remove(paddock, store, one)
+            for word in options.names:
+                name, _, version = word.partition("@")
+                _remove(paddock, store, name, version)
     return 0
 
 
-def _remove(paddock: Paddock, store: Store, wanted: _Wanted) -> None:
-    there = store.versions(wanted.name)
-    if not there or (wanted.version and wanted.version not in there):
-        raise _not_there(paddock, store, wanted, there)
-    for version in (wanted.version,) if wanted.version else there:
-        current = store.remove(wanted.name, version, lambda tree: _users(paddock, tree))
+def _remove(paddock: Paddock, store: Store, name: str, version: str) -> None:
+    """One version, or all where none is named."""
+    there = store.versions(name)
+    if not there or (version and version not in there):
+        raise _not_there(paddock, store, name, version)
+    for one in (version,) if version else there:
+        current = store.remove(name, one, lambda tree: _users(paddock, tree))
         then = f"; the next box takes {current}" if current else ""
-        _say(f"{wanted.name} {version} is removed{then}")
+        _say(f"{name} {one} is removed{then}")
 
 
 def _users(paddock: Paddock, tree: str) -> tuple[str, ...]:
     return tuple(map(str, expect_list(paddock.call("tool_users", tree=tree))))
 
 
-def _not_there(paddock: Paddock, store: Store, wanted: _Wanted, there: Sequence[str]) -> UserError:
-    if wanted.name not in {*store.names(), *agents.names(paddock.paths.config)}:
-        return agents.unknown(wanted.name, tuple(sorted({*store.names(), *agents.names(paddock.paths.config)})))
+def _not_there(paddock: Paddock, store: Store, name: str, version: str) -> UserError:
+    known = {*store.names(), *agents.names(paddock.paths.config)}
+    if name not in known:
+        return agents.unknown(name, tuple(sorted(known)))
+    there = store.versions(name)
     hint = f"installed: {', '.join(there)}" if there else "`paddock agent ls` shows where its program comes from"
-    shown = f"{wanted.name} {wanted.version}".strip()
-    return UserError(f"{shown} is not installed by paddock", hint=hint, code="not-installed")
+    return UserError(f"{name} {version}".strip() + " is not installed by paddock", hint=hint, code="not-installed")
 
 
 def _say(line: str) -> None:

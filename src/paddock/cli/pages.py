@@ -1,8 +1,8 @@
-"""Every verb, its options and its help; those of nouns, and of the workspace and the network, are in nouns.py."""
+"""Every verb, its options and its help; those of nouns are in nouns.py and the files beside it."""
 
 from __future__ import annotations
 
-from paddock.cli import nouns, runnouns, verbs
+from paddock.cli import nouns, runnouns, secretnouns, verbs, viewnouns
 from paddock.errors import UserError
 
 TYPE_CHECKING = False
@@ -50,8 +50,7 @@ def _run(sub: Parser) -> None:
     )
     _workspace(sub)
     _box_options(sub)
-    nouns.turn_options(sub)
-    runnouns.stuck_option(sub)
+    runnouns.turn_options(sub)
     sub.add_argument("-d", "--detach", action="store_true", help="leave it running and print the job")
     sub.add_argument("--rm", action="store_true", help="remove the box when the command ends")
     sub.add_argument("-q", "--quiet", action="store_true", help="say nothing of our own")
@@ -76,7 +75,7 @@ def _box_options(sub: Parser) -> None:
     sub.add_argument("--name", default="", help="the box's name (default: AGENT-DIRECTORY)")
     sub.add_argument("--engine", default="process", help="process")
     _env_options(sub)
-    nouns.view_options(sub)
+    viewnouns.view_options(sub)
     sub.add_argument("-v", "--volume", action="append", default=[], metavar="HOST:BOX[:ro]", help="one more mount")
     sub.add_argument("--cpus", default="", metavar="N", help="processors, for example 1.5")
     sub.add_argument("-m", "--memory", default="", metavar="SIZE", help="memory of the whole box, for example 2g")
@@ -86,7 +85,7 @@ def _box_options(sub: Parser) -> None:
     sub.add_argument("-w", "--workdir", default="", metavar="DIR", help="where commands start")
     nouns.network_options(sub)
     nouns.publish_option(sub)
-    nouns.secret_options(sub)
+    secretnouns.secret_options(sub)
 
 
 def _env_options(sub: Parser) -> None:
@@ -195,7 +194,7 @@ def _doctor(sub: Parser) -> None:
     sub.usage = "paddock doctor [--json | --rebuild]"
     sub.description = "Try what boxes need on this machine, and say how to fix what does not work."
     sub.set_defaults(target=verbs.doctor)
-    sub.add_argument("--json", action="store_true", help="for programs")
+    sub.add_json_option()
     sub.add_argument("--rebuild", action="store_true", help="rebuild a damaged database from the boxes")
 
 
@@ -207,7 +206,7 @@ def _daemon(sub: Parser) -> None:
     )
     sub.set_defaults(target=verbs.daemon)
     sub.add_argument("what", metavar="start|stop|status", type=_choice("start", "stop", "status"))
-    sub.add_argument("--json", action="store_true", help="for programs")
+    sub.add_json_option()
 
 
 def _noun(_sub: Parser) -> None:
@@ -242,15 +241,15 @@ VERBS: dict[str, tuple[str, Setup]] = {
     "logs": ("print what a detached command wrote", _logs),
     "runs": ("list what agents did, and show one run", runnouns.runs),
     "cp": ("copy files into or out of a box", _cp),
-    "diff": ("show what a review box changed", nouns.diff),
-    "apply": ("bring changes of a review box home", nouns.apply),
-    "discard": ("drop changes of a review box", nouns.discard),
-    "git": ("bring a box's commits home, list them", nouns.git),
+    "diff": ("show what a review box changed", viewnouns.diff),
+    "apply": ("bring changes of a review box home", viewnouns.apply),
+    "discard": ("drop changes of a review box", viewnouns.discard),
+    "git": ("bring a box's commits home, list them", viewnouns.git),
     "agent": ("list, install and check agents", _noun),
     "network": ("change what a box may reach, show what it did", _noun),
     "policy": ("show, explain and change the rules", _noun),
     "secret": ("keep keys that boxes use and never see", _noun),
-    "usage": ("show what boxes spent on models", nouns.usage),
+    "usage": ("show what boxes spent on models", secretnouns.usage),
     "ports": ("show the ports of a box that answer on the host", nouns.ports),
     "doctor": ("say what this machine can hold, and how to fix what it cannot", _doctor),
     "daemon": ("start, stop or show this user's daemon", _daemon),

@@ -71,6 +71,9 @@ class Parser(argparse.ArgumentParser):
                 lines += ["", f"{title}:", *map(_help_line, actions)]
         return "\n".join(lines) + "\n" + (f"\n{self.epilog}\n" if self.epilog else "")
 
+    def add_json_option(self) -> None:
+        self.add_argument("--json", action="store_true", help="for programs")
+
     def options(self) -> list[str]:
         return sorted(self._option_string_actions)
 

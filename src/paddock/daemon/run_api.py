@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock import codec
 from paddock.daemon.answer import Answer, Nothing
-from paddock.runtime import runs
+from paddock.runtime import runlist
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -27,20 +27,20 @@ class One:
 
 
 async def listed(runtime: Runtime, args: Of) -> Answer:
-    found = await runs.listed(runtime, args.box, max(0, args.limit))
+    found = await runlist.listed(runtime, args.box, max(0, args.limit))
     return Answer(items=tuple(map(codec.to_wire, found)))
 
 
 async def damaged(runtime: Runtime, _args: Nothing) -> Answer:
-    return Answer(items=await runs.damaged(runtime))
+    return Answer(items=await runlist.damaged(runtime))
 
 
 async def shown(runtime: Runtime, args: One) -> Answer:
-    return Answer(result=codec.to_wire(await runs.shown(runtime, args.run)))
+    return Answer(result=codec.to_wire(await runlist.shown(runtime, args.run)))
 
 
 async def awaited(runtime: Runtime, args: One) -> Answer:
-    return Answer(result=codec.to_wire(await runs.awaited(runtime, args.run)))
+    return Answer(result=codec.to_wire(await runlist.awaited(runtime, args.run)))
 
 
 # Any: the dataclass beside each verb.

@@ -1,12 +1,12 @@
 """Host-side file access that a hostile tree cannot abuse, and the files that are our own."""
 
-from paddock.fs.beneath import is_beneath, open_beneath
+from paddock.fs.beneath import is_beneath, open_beneath, read_beneath
 from paddock.fs.lock import FileLock
 from paddock.fs.private import make_private_dir, write_atomic
 from paddock.fs.removal import discard_tree, move_tree, remove_tree
 from paddock.fs.sockets import bind_unix, connect_unix, receive_fds
 from paddock.fs.swap import exchange, rename_new
-from paddock.fs.sync import sync_all, sync_file_systems
+from paddock.fs.sync import sync_all, sync_directory, sync_file_systems
 from paddock.fs.usage import tree_bytes
 from paddock.fs.walk import file_system, is_missing, is_scarcity, mount_id
 
@@ -24,10 +24,12 @@ __all__ = [
     "mount_id",
     "move_tree",
     "open_beneath",
+    "read_beneath",
     "receive_fds",
     "remove_tree",
     "rename_new",
     "sync_all",
+    "sync_directory",
     "sync_file_systems",
     "tree_bytes",
     "write_atomic",

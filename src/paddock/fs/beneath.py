@@ -54,6 +54,19 @@ def open_beneath(root_fd: int, path: str, flags: int, mode: int = 0, *, one_moun
     return _plain(fd, path)
 
 
+def read_beneath(root_fd: int, path: str, bytes_max: int) -> bytes:
+    """All of a file below `root_fd`, or OSError: EFBIG if it has more."""
+    fd = open_beneath(root_fd, path, os.O_RDONLY)
+    try:
+        with open(fd, "rb", closefd=False) as file:  # which would leave the descriptor of a directory open
+            data = file.read(bytes_max + 1)
+    finally:
+        os.close(fd)
+    if len(data) > bytes_max:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
+    return data
+
+
 def _parse(path: str, flags: int) -> tuple[list[str], int]:
     if "\0" in path or not _is_a_name(path):
         raise OSError(errno.EINVAL, "no file can have this name", path)

@@ -22,6 +22,15 @@ def sync_all(fds: Iterable[int]) -> None:
     sync_file_systems(fds)
 
 
+def sync_directory(path: str) -> None:
+    """Have the names in a directory on disk, as after a rename."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def sync_file_systems(fds: Iterable[int]) -> None:
     """Have all that was written to the file systems of these files on disk."""
     for fd in {os.fstat(fd).st_dev: fd for fd in fds}.values():

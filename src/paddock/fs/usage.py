@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
-import time
 
-from paddock.fs.walk import LISTABLE, Cursor, Moved
+from paddock.fs.survey import GONE, Survey
+from paddock.fs.walk import LISTABLE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from paddock.fs.walk import Cursor
 
 _BLOCK_BYTES = 512  # the unit of st_blocks on every file system
 
@@ -19,7 +22,7 @@ def tree_bytes(path: str, entries_max: int, seconds_max: float, *, least_bytes: 
     False means at least so much: a bound was reached, or a directory is closed to us. Every file counts for
     `least_bytes` or more, for whoever must not run out of inodes.
     """
-    meter = _Meter(entries_max, time.monotonic() + seconds_max, least_bytes)
+    meter = _Meter(entries_max, seconds_max, least_bytes)
     try:
         base = os.open(path, LISTABLE)
     except FileNotFoundError:
@@ -35,62 +38,30 @@ def tree_bytes(path: str, entries_max: int, seconds_max: float, *, least_bytes: 
     return meter.total, meter.complete
 
 
-class _Meter:
-    def __init__(self, entries_max: int, deadline: float, least_bytes: int) -> None:
-        self._entries_left = entries_max
+class _Meter(Survey):
+    passed_over = GONE | {errno.EXDEV}  # what is mounted there is none of the tree's
+
+    def __init__(self, entries_max: int, seconds_max: float, least_bytes: int) -> None:
+        super().__init__(entries_max, seconds_max)
         self._least_bytes = least_bytes
-        self._deadline = deadline
         self._links: set[tuple[int, int]] = set()
         self.total = 0
-        self.complete = True
 
-    def run(self, base: int) -> None:
-        while True:
-            self._links.clear()
-            self.complete = True
-            self.total = os.fstat(base).st_blocks * _BLOCK_BYTES
-            # A restart spends the same entries and seconds, so a tree in motion cannot keep us here.
-            with contextlib.suppress(Moved), Cursor(base, open_up=False) as cursor:
-                self._walk(cursor)
-                return
+    def begin(self, base: int) -> None:
+        self._links.clear()
+        self.total = os.fstat(base).st_blocks * _BLOCK_BYTES
 
-    def _walk(self, cursor: Cursor) -> None:
-        while True:
-            if not cursor.level.listed and not self._list(cursor):
-                self.complete = False
-                return
-            if cursor.level.waiting:
-                self._down(cursor, cursor.level.waiting.pop())
-            elif len(cursor.levels) > 1:
-                cursor.up()
-            else:
-                return
-
-    def _down(self, cursor: Cursor, name: str) -> None:
-        try:
-            cursor.down(name)
-        except OSError as error:
-            if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV}:
-                self.complete = False
-
-    def _list(self, cursor: Cursor) -> bool:
-        """Count one directory; False when a bound was reached."""
-        cursor.level.listed = True
-        with os.scandir(cursor.fd) as entries:
-            for entry in entries:
-                if self._entries_left <= 0 or time.monotonic() > self._deadline:
-                    return False
-                self._entries_left -= 1
-                try:
-                    status = entry.stat(follow_symlinks=False)
-                except FileNotFoundError:
-                    continue
-                if stat.S_ISDIR(status.st_mode):
-                    cursor.level.waiting.append(entry.name)
-                elif status.st_nlink > 1 and self._seen(status):
-                    continue
-                self.total += max(status.st_blocks * _BLOCK_BYTES, self._least_bytes)
-        return True
+    def look(self, cursor: Cursor) -> None:
+        for entry in self.entries(cursor):
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            if stat.S_ISDIR(status.st_mode):
+                cursor.level.waiting.append(entry.name)
+            elif status.st_nlink > 1 and self._seen(status):
+                continue
+            self.total += max(status.st_blocks * _BLOCK_BYTES, self._least_bytes)
 
     def _seen(self, status: os.stat_result) -> bool:
         identity = (status.st_dev, status.st_ino)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from paddock.agents import Agent
 
 FILE: Final = "mcp.toml"
+_LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _VARIABLE: Final = re.compile(r"\$\{?[A-Za-z_]")
 _HEADER: Final = re.compile(r"[A-Za-z0-9-]{1,64}\Z")
 _HEADER_VALUE: Final = re.compile(r"[\x20-\x7e]{0,1024}\Z")
@@ -52,7 +53,7 @@ def place(server: McpServer) -> str:
     """The host of its URL, as a rule names it."""
     parts = urlsplit(server.url)
     host, port = parts.hostname or "", parts.port
-    if host in {"localhost", "127.0.0.1", "::1"}:
+    if host in _LOCAL:
         return f"localhost:{port or (443 if parts.scheme == 'https' else 80)}"
     return f"{host}:{port}" if port and port != 443 else host
 
@@ -159,7 +160,7 @@ def _with_url(server: McpServer) -> McpServer:
         host, _ = parts.hostname, parts.port
     except ValueError:
         host, parts = None, urlsplit("")
-    local = host in {"localhost", "127.0.0.1", "::1"}
+    local = host in _LOCAL
     if not host or parts.username or parts.scheme not in ({"http", "https"} if local else {"https"}):
         hint = "https://HOST/PATH; http only at localhost"
         raise UserError(f"the MCP server {server.name!r} has no good url", hint=hint, code="bad-mcp")

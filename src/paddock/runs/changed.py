@@ -7,14 +7,12 @@ own layer, where a deletion is an entry too.
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import os
 import stat
-import time
 from typing import TYPE_CHECKING
 
-from paddock.fs.walk import LISTABLE, Cursor, Moved
+from paddock.fs.survey import Survey
+from paddock.fs.walk import LISTABLE
 from paddock.limits import RUN_NAMES_MAX, RUN_WALK_ENTRIES, RUN_WALK_S
 from paddock.reports import ChangedInfo
 from paddock.text import neutralise
@@ -24,9 +22,10 @@ from paddock.workspace.nested import is_dot_git
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from paddock.fs.walk import Cursor
+
 _NAME_CHARS = 256
 _SORTED_AT = 64 * RUN_NAMES_MAX
-_GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
 def files(
@@ -39,7 +38,7 @@ def files(
     seconds_max: float = RUN_WALK_S,
 ) -> ChangedInfo:
     """Below `root`, but for repositories' own files and what is `hidden`. `layer`: it is the upper one of a review."""
-    look = _Look(since_ns, hidden, layer=layer, entries_max=entries_max, deadline_s=time.monotonic() + seconds_max)
+    look = _Look(since_ns, hidden, layer=layer, entries_max=entries_max, seconds_max=seconds_max)
     try:
         base = os.open(root, LISTABLE)
     except OSError:
@@ -54,67 +53,35 @@ def files(
     return ChangedInfo(count=look.count, names=names, complete=look.complete)
 
 
-class _Look:
+class _Look(Survey):
     def __init__(
-        self, since_ns: int, hidden: Collection[str], *, layer: bool, entries_max: int, deadline_s: float
+        self, since_ns: int, hidden: Collection[str], *, layer: bool, entries_max: int, seconds_max: float
     ) -> None:
+        super().__init__(entries_max, seconds_max)
         self._since_ns = since_ns
         self._hidden = {path.strip("/") for path in hidden}
         self._layer = layer
-        self._entries_left = entries_max
-        self._deadline_s = deadline_s
         self.count = 0
         self.names: list[str] = []
-        self.complete = True
 
-    def run(self, base: int) -> None:
-        while True:
-            self.count, self.complete = 0, True
-            self.names.clear()
-            # A restart spends the same entries and seconds, so a tree in motion cannot keep us here.
-            with contextlib.suppress(Moved), Cursor(base, open_up=False) as cursor:
-                self._walk(cursor)
-                return
+    def begin(self, _base: int) -> None:
+        self.count = 0
+        self.names.clear()
 
-    def _walk(self, cursor: Cursor) -> None:
-        while True:
-            if not cursor.level.listed and not self._list(cursor):
-                self.complete = False
-                return
-            if cursor.level.waiting:
-                self._down(cursor, cursor.level.waiting.pop())
-            elif len(cursor.levels) > 1:
-                cursor.up()
-            else:
-                return
-
-    def _down(self, cursor: Cursor, name: str) -> None:
-        try:
-            cursor.down(name)
-        except OSError as error:
-            self.complete &= error.errno in _GONE
-
-    def _list(self, cursor: Cursor) -> bool:
-        """One directory; False when a bound was reached."""
-        cursor.level.listed = True
+    def look(self, cursor: Cursor) -> None:
         above = "/".join(level.name for level in cursor.levels[1:])[-4 * _NAME_CHARS :]
-        with os.scandir(cursor.fd) as entries:
-            for entry in entries:
-                if self._entries_left <= 0 or time.monotonic() > self._deadline_s:
-                    return False
-                self._entries_left -= 1
-                path = f"{above}/{entry.name}" if above else entry.name
-                if is_dot_git(entry.name) or path in self._hidden:
-                    continue
-                try:
-                    status = entry.stat(follow_symlinks=False)
-                except FileNotFoundError:
-                    continue
-                if stat.S_ISDIR(status.st_mode):
-                    cursor.level.waiting.append(entry.name)
-                elif status.st_ctime_ns >= self._since_ns and self._counts(cursor.fd, entry.name, status):
-                    self._take(path)
-        return True
+        for entry in self.entries(cursor):
+            path = f"{above}/{entry.name}" if above else entry.name
+            if is_dot_git(entry.name) or path in self._hidden:
+                continue
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            if stat.S_ISDIR(status.st_mode):
+                cursor.level.waiting.append(entry.name)
+            elif status.st_ctime_ns >= self._since_ns and self._counts(cursor.fd, entry.name, status):
+                self._take(path)
 
     def _counts(self, at: int, name: str, status: os.stat_result) -> bool:
         if stat.S_ISREG(status.st_mode):

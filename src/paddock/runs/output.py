@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from paddock import frames
 from paddock.errors import Unavailable
-from paddock.limits import RUN_FINAL_CHARS, RUN_LINE_BYTES, RUN_READ_S
-from paddock.limits import RUN_TAIL_BYTES as _TAIL_BYTES
+from paddock.limits import RUN_FINAL_CHARS, RUN_LINE_BYTES, RUN_READ_S, RUN_TAIL_BYTES
 from paddock.text import neutralise
 
 if TYPE_CHECKING:
@@ -90,8 +89,8 @@ class _Listener:
     def hear(self, kind: int, payload: bytes) -> None:
         tail = self._tail[kind]
         tail += payload
-        if len(tail) > 4 * _TAIL_BYTES:  # now and then: output may come a byte at a time
-            del tail[:-_TAIL_BYTES]
+        if len(tail) > 4 * RUN_TAIL_BYTES:  # now and then: output may come a byte at a time
+            del tail[:-RUN_TAIL_BYTES]
         if kind != frames.STDOUT:
             return
         if self._format == "json" and len(self._whole) <= RUN_LINE_BYTES:
@@ -137,7 +136,7 @@ class _Listener:
         elif self._format == "json" and len(self._whole) <= RUN_LINE_BYTES:
             start = self._whole.find(b"{")  # programs print warnings before it
             self._event(bytes(self._whole[start:] if start >= 0 else b""))
-        words = self._tail[frames.STDOUT][-_TAIL_BYTES:].decode("utf-8", "replace")
+        words = self._tail[frames.STDOUT][-RUN_TAIL_BYTES:].decode("utf-8", "replace")
         return Said(final=plain(self._final or _text(words)), session=self._session, words=self._words())
 
     def cut_off(self) -> Said:
@@ -147,7 +146,7 @@ class _Listener:
     def _words(self) -> Literal["", "auth", "quota", "flag"]:
         if self._agent is None:
             return ""
-        tails = (bytes(tail[-_TAIL_BYTES:]) for tail in self._tail.values())
+        tails = (bytes(tail[-RUN_TAIL_BYTES:]) for tail in self._tail.values())
         heard = b"\n".join(tails).decode("utf-8", "replace").casefold()
         for failure in self._agent.failure:
             if any(word.casefold() in heard for word in failure.match):

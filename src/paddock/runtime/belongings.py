@@ -13,7 +13,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from paddock import agents, fs
+from paddock import fs
 from paddock.engines.process.operations import HOME
 from paddock.errors import PaddockError, UserError
 from paddock.mcp import entries as shapes
@@ -34,16 +34,12 @@ log = logging.getLogger(__name__)
 _SETTINGS = "settings"
 
 
-def agent_of(box: Box) -> Agent:
-    return agents.of(box.row.spec.agent, box.row.spec.definition)
-
-
 # -- state -------------------------------------------------------------------------------------------------------------
 
 
 def check_state(box: Box) -> None:
     """UserError if nothing of this box's agent can be kept."""
-    agent = agent_of(box)
+    agent = box.agent
     if not agent.state.paths:
         message = f"{agent.name} has no state that is kept"
         raise UserError(message, hint="leave --keep-state out; the workspace stays as it is", code="no-state")
@@ -51,7 +47,7 @@ def check_state(box: Box) -> None:
 
 async def keep_state(runtime: Runtime, box: Box) -> bool:
     """Of a box that has ended and is about to go; whether there was any."""
-    spec, agent = box.row.spec, agent_of(box)
+    spec, agent = box.row.spec, box.agent
     home = f"{box.directory}/home"
     try:
         return await asyncio.to_thread(
@@ -114,7 +110,7 @@ class Settings:
 
     def root_of(self, path: str) -> str:
         """Where a file of the home is to be written so that the box sees it."""
-        covered = any(path == one or path.startswith(f"{one}/") for one in self.paths)
+        covered = any(fs.is_beneath(path, one) for one in self.paths)
         return self.place if covered else self._home
 
     def mounts(self) -> tuple[Mount, ...]:

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from paddock import agents
 from paddock.engines.base import Placement
 from paddock.model import BoxInfo, BoxState, LimitReport
 from paddock.runtime import untold
@@ -13,6 +14,7 @@ from paddock.runtime.sight import Sight
 from paddock.runtime.untold import Untold
 
 if TYPE_CHECKING:
+    from paddock.agents import Agent
     from paddock.engines.base import Handle
     from paddock.model import Mount
     from paddock.runtime.workspaces import Before
@@ -54,6 +56,11 @@ class Box:
     @property
     def name(self) -> str:
         return self.row.spec.name
+
+    @property
+    def agent(self) -> Agent:
+        """As the box has it; UserError if this version knows it no more."""
+        return agents.of(self.row.spec.agent, self.row.spec.definition)
 
     @property
     def state(self) -> BoxState:

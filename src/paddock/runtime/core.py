@@ -23,7 +23,8 @@ from paddock.runtime.lifetimes import Lifetimes, Visits
 from paddock.runtime.mcpsockets import Sockets
 from paddock.runtime.normalise import check_agent, normalise, require_same_shape, with_agent
 from paddock.runtime.register import Register
-from paddock.runtime.runs import Runs, doing
+from paddock.runtime.runlist import doing
+from paddock.runtime.runs import Runs
 from paddock.runtime.sshagents import Agents
 from paddock.runtime.usages import Usages
 from paddock.runtime.workspaces import Workspaces
@@ -282,5 +283,5 @@ class Runtime:
 
     def environment(self, box: Box) -> dict[str, str]:
         lent = self.credentials.environment(box) | sshagents.environment(box.row.spec)
-        own = {**furnishing.agent_of(box).env, **box.row.spec.env}
+        own = {**box.agent.env, **box.row.spec.env}
         return {**self.engine(box).environment(box.placement), **own, **lent}

@@ -7,7 +7,6 @@ import os
 from typing import TYPE_CHECKING
 
 from paddock.runtime import belongings, mcpsockets, seeding, tooling
-from paddock.runtime.belongings import agent_of
 
 if TYPE_CHECKING:
     from paddock.agents import Agent
@@ -16,11 +15,8 @@ if TYPE_CHECKING:
     from paddock.runtime.core import Runtime
 
 
-__all__ = ["agent_of", "furnish"]
-
-
 async def furnish(runtime: Runtime, box: Box) -> None:
-    agent = agent_of(box)
+    agent = box.agent
     tooling.take(box, agent, runtime.paths)
     if not agent.plain or box.row.spec.mcp:
         mounts, notes = await asyncio.to_thread(_furnish, runtime, box, agent)
@@ -32,7 +28,7 @@ async def furnish(runtime: Runtime, box: Box) -> None:
 def foreseen(box: Box) -> tuple[Mount, ...]:
     """What a box that does not run would be shown of its user's own."""
     os.makedirs(f"{box.directory}/home", 0o700, exist_ok=True)
-    settings = belongings.Settings(box.row.spec, agent_of(box), box.directory)
+    settings = belongings.Settings(box.row.spec, box.agent, box.directory)
     return (*settings.mounts(), *mcpsockets.prepare(box.row.spec, box.directory))
 
 
@@ -43,7 +39,7 @@ def _furnish(runtime: Runtime, box: Box, agent: Agent) -> tuple[tuple[Mount, ...
     os.makedirs(home, 0o700, exist_ok=True)
     settings = belongings.Settings(spec, agent, box.directory)
     for one in agent.seed:
-        seeding.seed(settings.root_of(one.path), (one,), spec.workspace, runtime.environment(box))
+        seeding.seed(settings.root_of(one.path), one, spec.workspace, runtime.environment(box))
     unlisted = belongings.list_servers(runtime, box, agent, settings)
     mounts = (*settings.mounts(), *mcpsockets.prepare(spec, box.directory))
     return mounts, [note for note in (taken, *settings.notes, unlisted) if note]

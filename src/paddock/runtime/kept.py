@@ -120,7 +120,7 @@ class Kept:
         place = f"{self._directory}/{_digest(about.agent, about.workspace)}"
         self._drop(place)
         os.rename(fresh, place)
-        _sync(self._directory)
+        fs.sync_directory(self._directory)
         self._bound()
         return True
 
@@ -224,11 +224,3 @@ def _opened(name: str, at: int | None = None) -> int:
         return -1
     open_up(fd)
     return fd
-
-
-def _sync(directory: str) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

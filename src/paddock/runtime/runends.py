@@ -7,7 +7,6 @@ import contextlib
 import logging
 import os
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from paddock.errors import PaddockError
@@ -20,6 +19,7 @@ from paddock.runs.traffic import Traffic
 from paddock.runtime import journals, threads
 from paddock.runtime.bases import GIT
 from paddock.runtime.runwatch import Log
+from paddock.store import now
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,7 +39,7 @@ _KILLED = 137
 
 async def info(runtime: Runtime, active: Active, state: JournalState | None, box_end: Ending | None) -> RunInfo:
     """The record of a run that has ended; what cannot be found out is left out, and no part keeps another from it."""
-    ended = datetime.now(UTC).isoformat(timespec="milliseconds")
+    ended = now()
     end = _end(state)
     said = await _said(active, end)  # first: the box may be on its way out, and its journal with it
     network = await _network(runtime, active)
@@ -71,9 +71,8 @@ async def info(runtime: Runtime, active: Active, state: JournalState | None, box
 
 def unknown(active: Active, state: JournalState | None) -> RunInfo:
     """The record of a run of which nothing more can be found out."""
-    ended = datetime.now(UTC).isoformat(timespec="milliseconds")
     code = state.exit_code if state else None
-    return replace(active.kept.info, ended=ended, exit_code=code, reason="failed", why="see the daemon's log")
+    return replace(active.kept.info, ended=now(), exit_code=code, reason="failed", why="see the daemon's log")
 
 
 def _end(state: JournalState | None) -> End:

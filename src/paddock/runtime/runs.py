@@ -12,18 +12,16 @@ import hashlib
 import logging
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from paddock import limits, text
-from paddock.errors import PaddockError, UserError
-from paddock.metering.budget import dollars
+from paddock.errors import PaddockError
 from paddock.model import BoxId
 from paddock.reports import RunInfo
 from paddock.runs.store import Began, Kept, Store
 from paddock.runtime import channels, commands, execution, journals, runends, runwatch, tooling
-from paddock.runtime.furnishing import agent_of
 from paddock.runtime.runwatch import Log
+from paddock.store import now
 
 if TYPE_CHECKING:
     import socket
@@ -119,7 +117,7 @@ async def begin(runtime: Runtime, box: Box, agent: Agent, turn: Turn, version: s
         version=text.neutralise(version, 64),
         mode="headless" if turn.headless else "interactive",
         prompt_sha256=hashlib.sha256(prompt).hexdigest() if prompt else "",
-        started=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        started=now(),
     )
     after_s = agent.stuck_after_s if turn.stuck_after_s is None else turn.stuck_after_s
     kept = Kept(info=info, began=Began(since_ns=since_ns, lines=lines, stuck_after_s=after_s))
@@ -137,7 +135,7 @@ async def launch(runtime: Runtime, box: Box, spec: ExecSpec, turn: Turn) -> tupl
     """Start an agent's command with a record of its run; nothing of it stays if the command cannot be sent."""
     commands.check_user(spec.user)
     await runtime.lifetimes.start(box)  # what that writes, as the files of a clone, is none of the agent's doing
-    agent = agent_of(box)
+    agent = box.agent
     run = await begin(runtime, box, agent, turn, await asyncio.to_thread(_version, runtime, box, agent))
     active = runtime.runs.active[run]
     shown = tuple(word.replace(turn.prompt, "PROMPT") if turn.prompt else word for word in spec.argv)
@@ -250,8 +248,7 @@ async def _recover(runtime: Runtime, kept: Kept) -> None:
     info = kept.info
     box = runtime.boxes.get(BoxId(info.box_id))
     if box is None:
-        ended = datetime.now(UTC).isoformat(timespec="milliseconds")
-        lost = replace(info, reason="killed", why=_GONE, ended=ended)
+        lost = replace(info, reason="killed", why=_GONE, ended=now())
         await runtime.background.write(runtime.runs.write, replace(kept, info=lost))
         return
     active = runtime.runs.active[info.id] = Active(kept, box, _agent(box))
@@ -266,67 +263,6 @@ async def _recover(runtime: Runtime, kept: Kept) -> None:
 
 def _agent(box: Box) -> Agent | None:
     try:
-        return agent_of(box)
+        return box.agent
     except PaddockError:
         return None  # this version has it no more
-
-
-# -- looking -----------------------------------------------------------------------------------------------------------
-
-
-async def listed(runtime: Runtime, box: str, limit: int) -> list[RunInfo]:
-    """The newest first, of all boxes or of one by its name or id; it may be gone."""
-    await runtime.runs.recovered.wait()
-    found = (await asyncio.to_thread(runtime.runs.store.all)).kept
-    wanted = [kept for kept in found if not box or box in (kept.info.box, kept.info.box_id)]
-    return [await _now(runtime, kept) for kept in (wanted[:limit] if limit else wanted)]
-
-
-async def damaged(runtime: Runtime) -> tuple[str, ...]:
-    return (await asyncio.to_thread(runtime.runs.store.all)).damaged
-
-
-async def shown(runtime: Runtime, word: str) -> RunInfo:
-    await runtime.runs.recovered.wait()
-    return await _now(runtime, await asyncio.to_thread(runtime.runs.store.find, word))
-
-
-async def awaited(runtime: Runtime, word: str) -> RunInfo:
-    """The record once it is complete, or as it is when that takes too long."""
-    info = await shown(runtime, word)
-    active = runtime.runs.active.get(info.id)
-    if active is None:
-        return info
-    try:
-        await asyncio.wait_for(active.over.wait(), limits.RUN_END_WAIT_S)
-    except TimeoutError:
-        return runends.with_usage(runtime, active)
-    return active.kept.info
-
-
-async def _now(runtime: Runtime, kept: Kept) -> RunInfo:
-    """With what it has used so far, if it is on; or its end, which may have been written since it was read."""
-    if kept.info.reason != "running":
-        return kept.info
-    if active := runtime.runs.active.get(kept.info.id):
-        return runends.with_usage(runtime, active)
-    try:
-        return (await asyncio.to_thread(runtime.runs.store.find, kept.info.id)).info
-    except UserError:  # it made room for newer ones
-        return kept.info
-
-
-def doing(runtime: Runtime, box: Box) -> str:
-    """What a box's agent does now, in a few words."""
-    if box.handle is None:
-        return ""
-    active = [runends.with_usage(runtime, one) for one in runtime.runs.of(box)]
-    if not active:
-        return "idle"
-    first = min(active, key=lambda info: info.started)
-    age_s = (datetime.now(UTC) - datetime.fromisoformat(first.started)).total_seconds()
-    age = text.duration(age_s // 60 * 60 if age_s >= 60 else age_s // 1)
-    words = f"{first.agent} headless {age}" if first.mode == "headless" else f"{first.agent} {age}"
-    cost = f", {dollars(first.cost_picodollars)}" if first.cost_picodollars else ""
-    more = f", and {len(active) - 1} more" if active[1:] else ""
-    return words + cost + more

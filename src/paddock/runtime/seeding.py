@@ -7,7 +7,6 @@ cannot be read stays as it is. JSON gets the keys that are missing; what the age
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import logging
 import os
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING
 from paddock import fs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from paddock.agents.definition import Seed
 
@@ -27,24 +26,16 @@ _TAIL = re.compile(r"\{tail20:([A-Za-z_][A-Za-z0-9_]*)\}")
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
 
 
-def seed(home: str, seeds: Iterable[Seed], workspace: str, environment: Mapping[str, str]) -> None:
+def seed(home: str, one: Seed, workspace: str, environment: Mapping[str, str]) -> None:
     """Into the home of a box that does not run."""
-    for one in seeds:
-        try:
-            _seed(home, one, workspace, environment)
-        except (OSError, ValueError, RecursionError) as error:
-            log.warning("%s in %s is left as it is: %s", one.path, home, error)
-
-
-def merge(home: str, path: str, wanted: object) -> None:
-    """Add what is missing to a JSON file of a home; OSError or ValueError when that cannot be, and nothing changed."""
-
-    def change(before: str) -> str:
-        value = json.loads(before) if before.strip() else {}
-        merged = merged_with(value, wanted)
-        return before if merged == value and before else json.dumps(merged, indent=2)
-
-    rewrite(home, path, change)
+    try:
+        if one.json:
+            wanted = json.loads(_filled(one.json, workspace, environment))
+            rewrite(home, one.path, lambda before: _merged(before, wanted))
+        else:
+            _write_first(home, one.path, _filled(one.text, workspace, environment))
+    except (OSError, ValueError, RecursionError) as error:
+        log.warning("%s in %s is left as it is: %s", one.path, home, error)
 
 
 def rewrite(home: str, path: str, change: Callable[[str], str]) -> None:
@@ -70,15 +61,18 @@ def merged_with(value: object, wanted: object) -> object:
     return value
 
 
-def _seed(home: str, one: Seed, workspace: str, environment: Mapping[str, str]) -> None:
-    if one.json:
-        merge(home, one.path, json.loads(_filled(one.json, workspace, environment)))
-        return
-    directory, _, name = one.path.rpartition("/")
+def _merged(before: str, wanted: object) -> str:
+    value = json.loads(before) if before.strip() else {}
+    merged = merged_with(value, wanted)
+    return before if merged == value and before else json.dumps(merged, indent=2)
+
+
+def _write_first(home: str, path: str, text: str) -> None:
+    directory, _, name = path.rpartition("/")
     fd = _open_directory(home, directory)
     try:
         with contextlib.suppress(FileExistsError):
-            _create(fd, name, _filled(one.text, workspace, environment).encode())
+            _create(fd, name, text.encode())
     finally:
         os.close(fd)
 
@@ -110,14 +104,9 @@ def _open_directory(home: str, path: str) -> int:
 
 def _read(directory: int, name: str) -> bytes:
     try:
-        fd = fs.open_beneath(directory, name, os.O_RDONLY)
+        return fs.read_beneath(directory, name, _FILE_BYTES)
     except FileNotFoundError:
         return b""
-    with open(fd, "rb") as file:
-        data = file.read(_FILE_BYTES + 1)
-    if len(data) > _FILE_BYTES:
-        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), name)
-    return data
 
 
 def _create(directory: int, name: str, data: bytes) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from paddock import agents
 from paddock.agents import Turn
 from paddock.runtime import execution, runs
-from paddock.runtime.furnishing import agent_of
 
 if TYPE_CHECKING:
     import socket
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 async def begin(runtime: Runtime, box: Box, turn: Turn, spec: ExecSpec) -> tuple[str, socket.socket, ExecSpec]:
     """Start the agent, or return to the terminal where it waits; its job, its channel and the command."""
-    agent = agent_of(box)
+    agent = box.agent
     spec = replace(spec, argv=(program(agent), *agents.compose(agent, turn)))
     again = spec.tty is not None and not spec.detach and turn == Turn()
     if again and (waiting := await execution.waiting(runtime, box)):

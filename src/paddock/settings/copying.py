@@ -102,7 +102,8 @@ def _opened_entry(top: int, path: str, place: str, found: Copied, *, depth: int)
 
 
 def _file(fd: int, status: os.stat_result, path: str, place: str, found: Copied) -> None:
-    data = _content(fd)
+    with open(fd, "rb", closefd=False) as source:
+        data = source.read(SETTINGS_FILE_BYTES + 1)
     if len(data) > SETTINGS_FILE_BYTES or found.size_bytes + len(data) > SETTINGS_BYTES:
         found.leave(path, "too large")
         return
@@ -118,16 +119,6 @@ def _file(fd: int, status: os.stat_result, path: str, place: str, found: Copied)
         os.fchmod(file.fileno(), mode)
     found.files += 1
     found.size_bytes += len(data)
-
-
-def _content(fd: int) -> bytes:
-    """One byte too many tells that there is more."""
-    parts: list[bytes] = []
-    left = SETTINGS_FILE_BYTES + 1
-    while left > 0 and (part := os.read(fd, left)):
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)
 
 
 def _is_clean(path: str, data: bytes) -> bool:

@@ -52,10 +52,10 @@ def located(agent: Agent, paths: Paths, caller_path: str, home: str) -> Located 
 
 def tool_of(agent: Agent, paths: Paths) -> Tool | None:
     """What the next box of an agent gets; not what another definition of that name had installed."""
-    if not (agent.install.npm or agent.install.pip):
+    if not agent.install.package:
         return None
     tool = Store(paths.tools).current(agent.name)
-    if tool is None or tool.record.package != (agent.install.npm or agent.install.pip):
+    if tool is None or tool.record.package != agent.install.package:
         return None
     return tool
 
@@ -64,7 +64,7 @@ def missing(agent: Agent, caller_path: str, home: str) -> UserError:
     """Its program is nowhere: why, and what its user does about it."""
     why = _on_host(agent, caller_path, home).why
     reason = f"; {why}" if why else ""
-    if agent.install.npm or agent.install.pip:
+    if agent.install.package:
         hint = f"`paddock agent install {agent.name}`"
     else:
         hint = packages.not_installable(agent, "").hint

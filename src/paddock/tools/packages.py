@@ -146,17 +146,11 @@ def _plain(digests: dict[str, object]) -> dict[str, str]:
 def _read(directory: str, name: str) -> dict[str, object]:
     at = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fd = fs.open_beneath(at, name, os.O_RDONLY)
-    except OSError:
+        return _dict(json.loads(fs.read_beneath(at, name, limits.TOOL_FILE_BYTES)))
+    except (OSError, ValueError, RecursionError):
         return {}
     finally:
         os.close(at)
-    with open(fd, "rb") as file:
-        data = file.read(limits.TOOL_FILE_BYTES + 1)
-    try:
-        return _dict(json.loads(data)) if len(data) <= limits.TOOL_FILE_BYTES else {}
-    except (ValueError, RecursionError):
-        return {}
 
 
 def _dict(value: object) -> dict[str, object]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from paddock import codec
 from paddock.errors import Unavailable
-from paddock.fs import make_private_dir, remove_tree, write_atomic
+from paddock.fs import make_private_dir, remove_tree, sync_directory, write_atomic
 from paddock.limits import REVIEW_UNDO_MAX
 from paddock.workspace.plan import Operation
 
@@ -118,7 +118,7 @@ class Runs:
         if undoes:
             run.spend()
         _save(os.path.join(run.directory, _INTENT), run.intent)
-        _sync(self._directory)
+        sync_directory(self._directory)
         return run
 
     def interrupted(self) -> list[Run]:
@@ -188,11 +188,3 @@ def _load(path: str) -> object:
 
 def _touch(path: str) -> None:
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
-
-
-def _sync(directory: str) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
