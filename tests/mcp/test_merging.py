@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 import tomllib
 
 import pytest
 
+from paddock.limits import MCP_TOML_DOTS
 from paddock.mcp.entries import CONNECTOR
-from paddock.mcp.merging import merged
+from paddock.mcp.merging import _BEGIN, _END, merged
 
 ENTRIES = {"db": {"command": "/run/x", "args": ["db"]}, "web": {"url": "https://h/", "http_headers": {"A-B": 'q"\\'}}}
 
@@ -53,3 +55,28 @@ def test_entries_of_an_earlier_box_go() -> None:
 def test_what_cannot_be_merged_is_refused(text: str, format_: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         merged(text, format_, "k", ENTRIES)
+
+
+def test_a_file_of_beginnings_without_an_end_is_read_in_one_pass() -> None:
+    """The expression that looked for blocks held the whole daemon for a quarter of an hour, by one file of a box."""
+    block = f"{_BEGIN}\nx = 1\n{_END}\n"
+    hostile = f"# {CONNECTOR}\n" + f"{_BEGIN}\n" * 16_000
+    before_s = time.process_time()
+    assert merged(hostile, "toml", "k", {}) == hostile
+    assert time.process_time() - before_s < 5
+    assert merged(f"# {CONNECTOR}\n{block}y = 2\n{block}", "toml", "k", {}) == f"# {CONNECTOR}\ny = 2\n", "the oracle"
+
+
+def test_a_key_of_many_parts_is_not_read() -> None:
+    """A line of 100 KB would take 40 GB of the daemon's memory."""
+    with pytest.raises(ValueError, match="too many dots"):
+        merged("=".join((".".join("a" * 50_000), "1")), "toml", "k", ENTRIES)
+    with pytest.raises(ValueError, match="too large"):
+        merged("#" * (1 << 20), "toml", "k", ENTRIES)
+    usual = ".".join("a" * MCP_TOML_DOTS) + " = 1\n"
+    assert merged(usual, "toml", "k", ENTRIES).startswith(usual), "the oracle: the same in a size that people have"
+
+
+def test_a_deep_file_does_not_grow() -> None:
+    deep = '{"a": ' + "[" * 300 + "0," * 20_000 + "0" + "]" * 300 + "}"
+    assert len(merged(deep, "json", "k", ENTRIES)) < 3 * len(deep)

@@ -56,6 +56,17 @@ def test_what_cannot_be_read_is_left_as_it_is(tmp_path: Path, content: bytes) ->
     assert (tmp_path / "note").exists(), "and the others are seeded"
 
 
+def test_a_deep_file_of_a_box_does_not_grow(tmp_path: Path) -> None:
+    """With indentation a file of 4 MB became 4 GB in the memory of the daemon, at every start."""
+    deep = '{"mine": ' + "[" * 300 + "0," * 20_000 + "0" + "]" * 300 + "}"
+    (tmp_path / ".a").mkdir()
+    (tmp_path / ".a/b.json").write_text(deep)
+    fill(tmp_path, JSON)
+    after = (tmp_path / ".a/b.json").read_text()
+    assert json.loads(after)["seen"] is True, "the oracle: it was read, and written anew"
+    assert len(after) < 3 * len(deep)
+
+
 def test_a_list_gets_what_is_not_in_it() -> None:
     assert seeding.merged_with({"a": [1, 2]}, {"a": [2, 3]}) == {"a": [1, 2, 3]}
     assert seeding.merged_with({"a": "x"}, {"a": {"b": 1}}) == {"a": "x"}

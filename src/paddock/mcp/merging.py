@@ -7,10 +7,10 @@ again before it counts.
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from typing import TYPE_CHECKING, Final
 
+from paddock.limits import MCP_TOML_BYTES, MCP_TOML_DOTS
 from paddock.mcp.entries import CONNECTOR
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _BEGIN: Final = "# MCP servers that paddock brought; written anew at each start"
 _END: Final = "# end of what paddock brought"
-_BLOCK: Final = re.compile(rf"^{re.escape(_BEGIN)}\n.*?^{re.escape(_END)}\n?", re.DOTALL | re.MULTILINE)
 
 
 def merged(text: str, format_: str, key: str, entries: Mapping[str, object]) -> str:
@@ -32,11 +31,11 @@ def merged(text: str, format_: str, key: str, entries: Mapping[str, object]) -> 
     if not isinstance(data, dict) or not isinstance(data.get(key, {}), dict):
         raise ValueError(f"{key} is not a table")  # noqa: TRY004 (as for all that cannot be read)
     kept = {name: entry for name, entry in data.get(key, {}).items() if CONNECTOR not in json.dumps(entry)}
-    return json.dumps({**data, key: {**kept, **entries}}, indent=2) + "\n"
+    return json.dumps({**data, key: {**kept, **entries}}) + "\n"  # indented, a deep one would fill our memory
 
 
 def _in_toml(text: str, key: str, entries: Mapping[str, object]) -> str:
-    plain = _BLOCK.sub("", text)
+    plain = _without_blocks(text)
     lines = [_BEGIN]
     for name, entry in entries.items():
         lines.append(f"[{key}.{json.dumps(name)}]")
@@ -44,12 +43,29 @@ def _in_toml(text: str, key: str, entries: Mapping[str, object]) -> str:
         lines += [f"{word} = {_value(value)}" for word, value in entry.items()]
     if not entries:
         return plain
+    _check_cheap(plain)
     start = plain.rstrip("\n") + "\n\n" if plain.strip() else ""
     whole = start + "\n".join((*lines, _END)) + "\n"
     before, after = tomllib.loads(plain), tomllib.loads(whole)  # TOMLDecodeError is a ValueError
     if after != {**before, key: {**before.get(key, {}), **entries}}:
         raise ValueError("the file would be read otherwise")
     return whole
+
+
+def _without_blocks(text: str) -> str:
+    """In one pass: a box may have written many beginnings and no end."""
+    lines, parts, at = f"\n{text}", [], 1
+    while (start := lines.find(f"\n{_BEGIN}\n", at - 1)) >= 0 and (end := lines.find(f"\n{_END}", start)) >= 0:
+        parts.append(lines[at : start + 1])
+        at = end + 1 + len(_END)
+        at += lines.startswith("\n", at)
+    return "".join((*parts, lines[at:]))
+
+
+def _check_cheap(text: str) -> None:
+    """tomllib takes memory by the square of the parts of a key: one of some hundred kilobytes takes all there is."""
+    if len(text) > MCP_TOML_BYTES or any(line.count(".") > MCP_TOML_DOTS for line in text.split("\n")):
+        raise ValueError("the file is too large, or has too many dots in a line")
 
 
 def _value(value: object) -> str:
