@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import os
 import pwd
+from typing import TYPE_CHECKING
 
 import pytest
 
+from paddock.errors import UserError
+from paddock.guard import check_source
 from paddock.paths import Paths, home_directory
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -25,7 +31,7 @@ from paddock.paths import Paths, home_directory
 def test_the_environment_says_where(environ: dict[str, str], state: str, config: str) -> None:
     where = Paths(environ)
     assert (where.state, where.config) == (state, config)
-    assert where.private == (state, config, f"{config}/policy.toml")
+    assert where.private == (state, config, *(f"{config}/{name}" for name in ("policy.toml", "mcp.toml", "agents")))
     assert all(path.startswith(f"{state}/") for path in (where.run, where.boxes, where.trash, where.database))
 
 
@@ -60,3 +66,21 @@ def test_the_home_is_the_accounts_and_not_a_variables() -> None:
 
 def test_its_repr_says_where() -> None:
     assert repr(Paths({"PADDOCK_HOME": "/p"})) == "<Paths /p/state>"
+
+
+def test_no_box_sees_what_the_configuration_links_to(tmp_path: Path) -> None:
+    """Who writes there writes programs, hosts and mounts into the user's mouth."""
+    config, dotfiles, other = tmp_path / "config", tmp_path / "dotfiles", tmp_path / "other"
+    (config / "agents").mkdir(parents=True)
+    dotfiles.mkdir()
+    other.mkdir()
+    for name in ("policy.toml", "mcp.toml", "agents/mine.toml"):
+        (dotfiles / "file").touch()
+        private = Paths({"PADDOCK_HOME": str(tmp_path)}).private
+        assert check_source(str(dotfiles), home="", state_dirs=private, what="workspace"), "the oracle: before the link"
+        (config / name).symlink_to(dotfiles / "file")
+        private = Paths({"PADDOCK_HOME": str(tmp_path)}).private
+        with pytest.raises(UserError, match="private directory of paddock"):
+            check_source(str(dotfiles), home="", state_dirs=private, what="workspace")
+        assert check_source(str(other), home="", state_dirs=private, what="workspace")
+        (config / name).unlink()

@@ -101,13 +101,26 @@ class Paths:
 
     @property
     def private(self) -> tuple[str, ...]:
-        """What no box may ever see."""
-        return (self.state, self.config, self.policy)  # the last may be a link, into someone's repository of dotfiles
+        """What no box may ever see, nor write: policy, agents and MCP servers are the user's word.
+
+        All but the first two may be links, into someone's repository of dotfiles.
+        """
+        agents = f"{self.config}/agents"
+        return (self.state, self.config, self.policy, f"{self.config}/mcp.toml", agents, *_links(agents))
 
 
 SOCKET = "daemon.sock"
 GATEWAY_SOCKET = "gateway.sock"
 ORGANISATION_POLICY = "/etc/paddock/policy.toml"
+
+
+def _links(directory: str) -> tuple[str, ...]:
+    """What is listed there and lies elsewhere."""
+    try:
+        with os.scandir(directory) as entries:
+            return tuple(sorted(entry.path for entry in entries if entry.is_symlink()))
+    except OSError:
+        return ()
 
 
 def home_directory(environ: Mapping[str, str] = os.environ) -> str:

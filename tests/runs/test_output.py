@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -171,3 +172,11 @@ def test_text_for_people_keeps_its_end() -> None:
     long = plain("\n".join(f"line {number}" for number in range(5000)))
     assert long.endswith("line 4999")
     assert len(long) <= RUN_FINAL_CHARS
+
+
+def test_a_control_sequence_without_an_end_costs_little() -> None:
+    """It held the daemon for more than a second at the end of each run."""
+    before_s = time.process_time()
+    assert plain("\x1b[" + "!" * 15_000).startswith("\\x1b[!!!")
+    assert time.process_time() - before_s < 0.5
+    assert plain("\x1b[1;31!mred\x1b[0m") == "red", "the oracle: one with an end is taken out"

@@ -75,3 +75,18 @@ def test_a_long_text_takes_little_time() -> None:
     for text in ("a" * 300_000, "a_" * 150_000, "token" * 60_000, "token: " * 40_000):
         assert not looks.has_token(text)
     assert time.monotonic() - started < 5.0
+
+
+@pytest.mark.parametrize("hostile", ["token:" + " " * 500_000, "ey-" * 150_000, "-." * 250_000, "token='" * 70_000])
+def test_a_text_that_is_made_to_be_slow_is_not(hostile: str) -> None:
+    """Whoever searches keeps the daemon waiting: half a megabyte of these took up to an hour."""
+    before_s = time.process_time()
+    assert not looks.has_token(hostile)
+    assert time.process_time() - before_s < 5
+    assert looks.has_token(f"{hostile}\ntoken: 0123456789abcdef"), "the oracle: it is searched to its end"
+
+
+def test_a_token_in_wide_characters_is_one() -> None:
+    token = "ghp_0123456789abcdefghij0123456789abcdef"
+    assert looks.has_token(token.encode("utf-16").decode("utf-8", "replace"))
+    assert not looks.has_token("just text".encode("utf-16").decode("utf-8", "replace"))

@@ -30,8 +30,8 @@ _LINES_MAX = 60
 _LINE_CHARS = 500
 _LOOKED_AT = 8  # times what is kept: escape sequences are taken out of it
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}\Z")
-# What a program writes for a terminal: colours, cursor movements, titles.
-_CONTROLS = re.compile(r"\x1b(?:\[[0-9;:?<=>!]*[ -/]*[@-~]|\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|[@-Z\\^_c-z=>78])")
+# What a program writes for a terminal: colours, cursor movements, titles. No two parts that repeat take the same.
+_CONTROLS = re.compile(r"\x1b(?:\[[0-?]{0,256}[ -/]{0,16}[@-~]|\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|[@-Z\\^_c-z=>78])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,28 +18,31 @@ _OTHERS: Final = (
     r"-----BEGIN [A-Z ]*PRIVATE KEY",
     r"\bA[KS]IA[0-9A-Z]{16}\b",
     r"\bxox[abeoprs]-[0-9A-Za-z-]{10,}",
-    r"\bey[A-Za-z0-9_-]{16,}\.ey[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
+    r"(?<![A-Za-z0-9_-])ey[A-Za-z0-9_-]{16,}\.ey[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
     r"\bya29\.[0-9A-Za-z_-]{20,}",
     r"\b(?:gho|ghu|ghs|ghr|github_pat|lin_api|sk_live|rk_live|sntrys|dop_v1|shpat)_[0-9A-Za-z_]{16,}",
     r"\bsk-[A-Za-z0-9_-]{20,}",
     r"(?i:\b(?:bearer|basic)\s+[A-Za-z0-9._~+/=-]{16,})",
     r"://[^/\s:@]+:[^/\s:@$]{3,}@",  # a password in a URL
 )
-_NAME: Final = (
-    r"[a-z0-9_.-]{0,64}"  # bounded: every place of a text is tried
+# A text may be made to be slow to search, and whoever searches keeps the whole daemon waiting: no part of an
+# expression that is tried at many places of it runs on for long.
+_WORD: Final = (
     r"(?:api[_-]?key|access[_-]?key|secret|token|passw(?:or)?d|passphrase|credentials?|private[_-]?key|authorization)"
     r"(?:[_-]?(?:id|key|value))?"
 )
 _ASSIGNED: Final = re.compile(
-    rf"(?i)(?<![a-z0-9]){_NAME}[\"']?\s*(?:[:=]|=>)\s*[\"']?(?![\"'\s]*(?:\$|<|\{{))([^\s\"',;]{{{_LEAST_CHARS},}})"
+    rf"(?i){_WORD}[\"']?\s{{0,32}}(?:[:=]|=>)\s{{0,32}}[\"']?"
+    rf"(?![\"'\s]{{0,8}}(?:\$|<|\{{))([^\s\"',;]{{{_LEAST_CHARS},}})"
 )
-_KEY: Final = re.compile(rf"(?i){_NAME}")
+_KEY: Final = re.compile(rf"(?i)[a-z0-9_.-]{{0,64}}{_WORD}")
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _DIGIT: Final = re.compile(r"[0-9]")
 
 
 def has_token(text: str) -> bool:
     """Whether a token of a known shape stands in it, or a value that is assigned to a name of a secret."""
+    text = text.replace("\0", "")  # of UTF-16, read as bytes
     if _known().search(text):
         return True
     # Prose has "token: something": a secret has a digit in it, or no reason to be so long.
