@@ -33,7 +33,7 @@ HOSTILE = {
     "a list that is a link": ("mv package-lock.json x; ln -s x package-lock.json", "does not say which version"),
 }
 FAKE = """#!/bin/sh
-if [ "$1" = config ]; then touch "$0.asked"; echo https://registry.npmjs.org/; exit; fi
+touch "$0.ran" 2>/dev/null # on the host; a box has it read-only
 mkdir -p node_modules/demo node_modules/.bin
 echo '#!/bin/sh' > node_modules/demo/cli.js
 ln -s ../demo/cli.js node_modules/.bin/demo
@@ -96,12 +96,11 @@ def test_a_hostile_name_reaches_no_package_manager(
     home: Installation, store: Store, tmp_path: Path, package: str
 ) -> None:
     env = _manager(tmp_path, "")
-    asked = tmp_path / "npm/bin/npm.asked"
     refused = _install(home, tmp_path, env, install=f'npm = "{package}"')
     assert (refused.returncode, b"is not the name of a package" in refused.stderr) == (2, True)
-    assert not asked.exists()
-    assert _install(home, tmp_path, env).returncode == 0
-    assert asked.exists()  # the oracle
+    assert b"npm fetches" not in refused.stderr
+    assert b"npm fetches" in _install(home, tmp_path, env).stderr  # the oracle
+    assert not (tmp_path / "npm/bin/npm.ran").exists()
 
 
 def test_an_install_that_is_interrupted_leaves_nothing(home: Installation, store: Store, tmp_path: Path) -> None:
@@ -136,20 +135,21 @@ def test_a_file_that_a_box_can_write_installs_nothing(home: Installation, store:
 def test_a_package_manager_that_a_box_could_have_written_installs_nothing(
     home: Installation, store: Store, tmp_path: Path
 ) -> None:
-    """It would choose what the boxes of the agent run, and on the host it is asked for its settings."""
+    """It would choose what the boxes of the agent run. On the host it never runs, not even when that box is gone."""
     good, planted = _manager(tmp_path, ""), _manager(home.workspace, "touch node_modules/demo/planted")
     path = {"PATH": f"{home.workspace}/npm/bin:{good['PATH']}"}
     assert planted["PATH"].startswith(f"{home.workspace}/npm/bin:")
-    asked = home.workspace / "npm/bin/npm.asked"
+    ran = home.workspace / "npm/bin/npm.ran"
     assert home.cli("create", "shell", ".").returncode == 0
     assert _install(home, tmp_path, path).returncode == 0
-    assert not asked.exists()
     assert _planted(store) == []
     assert home.cli("agent", "rm", "demo").returncode == 0
     assert home.cli("rm", "-f", "shell-workspace").returncode == 0
     assert _install(home, tmp_path, path).returncode == 0
-    assert asked.exists()  # the oracle: there is no such box
-    assert len(_planted(store)) == 1
+    assert len(_planted(store)) == 1  # the oracle: there is no such box
+    assert not ran.exists()
+    subprocess.run([home.workspace / "npm/bin/npm"], cwd=tmp_path, check=True)
+    assert ran.exists()  # the oracle: on the host it would tell
 
 
 def _planted(store: Store) -> list[str]:

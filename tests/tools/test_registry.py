@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
-from typing import TYPE_CHECKING
+import subprocess
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -61,33 +61,56 @@ def _environ(home: Path) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": str(home)}
 
 
-def test_npm_is_asked_for_its_users_settings_and_not_for_a_projects(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not shutil.which("npm"):
-        pytest.skip("npm is not installed")
-    (tmp_path / ".npmrc").write_text("registry=https://packages.example/npm/\n//packages.example/npm/:_authToken=abc\n")
+def test_npm_s_settings_are_its_users_and_not_a_projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".npmrc").write_text(
+        "; registry=https://old.example/\nregistry = https://packages.example/${TEAM}/\n"
+        "//packages.example/npm/:_authToken=abc\n@scope:registry=https://scope.example/\n"
+    )
     project = tmp_path / "project"
     project.mkdir()
     (project / ".npmrc").write_text("registry=https://evil.example/\n")
-    (project / "package.json").write_text("{}")
     monkeypatch.chdir(project)
-    assert registry.of("npm", _environ(tmp_path)).url == "https://packages.example/npm/"
+    environ = {**_environ(tmp_path), "TEAM": "npm"}
+    assert registry.of("npm", environ).url == "https://packages.example/npm/"
+    (tmp_path / "other").write_text('registry="https://third.example/"\n')
+    assert registry.of("npm", {**environ, "NPM_CONFIG_USERCONFIG": f"{tmp_path}/other"}).url == "https://third.example/"
+    assert registry.of("npm", {**environ, "npm_config_registry": "https://v.example/"}).url == "https://v.example/"
 
 
-def test_pip_is_asked_likewise(tmp_path: Path) -> None:
+def test_pip_s_likewise(tmp_path: Path) -> None:
     (tmp_path / ".config/pip").mkdir(parents=True)
-    (tmp_path / ".config/pip/pip.conf").write_text("[global]\nindex-url = https://packages.example/simple/\n")
+    file = tmp_path / ".config/pip/pip.conf"
+    file.write_text(
+        "[search]\nindex-url = https://evil.example/\n[global]\nindex-url = https://packages.example/simple/\n"
+    )
     environ = _environ(tmp_path)
+    assert registry.of("pip", environ).url == "https://packages.example/simple/"
     assert (
         registry.of("pip", {**environ, "PIP_INDEX_URL": "https://other.example/s/"}).url == "https://other.example/s/"
     )
-    if not shutil.which("pip3"):
-        pytest.skip("pip is not installed")
-    assert registry.of("pip", environ).url == "https://packages.example/simple/"
 
 
-def test_who_has_no_settings_gets_the_public_ones(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("source", "name"), [("npm", "npm"), ("pip", "python3")])
+def test_no_program_of_the_path_is_run(tmp_path: Path, source: Literal["npm", "pip"], name: str) -> None:
+    """A box that is gone may have left it in a project whose programs are on the PATH."""
+    planted = tmp_path / "bin" / name
+    planted.parent.mkdir()
+    planted.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\necho https://evil.example/\n")
+    planted.chmod(0o755)
+    environ = {**_environ(tmp_path), "PATH": f"{planted.parent}:{os.environ['PATH']}"}
+    assert "evil" not in registry.of(source, environ).url
+    assert not (tmp_path / "ran").exists()
+    subprocess.run([name], env=environ, check=True, stdout=subprocess.DEVNULL)
+    assert (tmp_path / "ran").exists(), "the oracle: it is what that name runs"
+
+
+def test_who_has_no_settings_gets_the_machines_or_the_public_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_all = tmp_path / "of all"
+    monkeypatch.setattr(registry, "_OF_ALL", {"npm": (str(of_all),), "pip": (str(of_all),)})
     environ = {"PATH": "/nonexistent", "HOME": str(tmp_path)}
     assert registry.of("npm", environ).url == "https://registry.npmjs.org/"
     assert registry.of("pip", environ).url == "https://pypi.org/simple/"
+    of_all.write_text("registry=https://machine.example/\n")
+    assert registry.of("npm", environ).url == "https://machine.example/"

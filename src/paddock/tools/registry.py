@@ -5,22 +5,35 @@ A box that installs reaches these hosts and nothing else. What is in the setting
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
 
-from paddock import proc
-from paddock.errors import PaddockError, UserError
+from paddock.errors import UserError
 from paddock.model import Network, NetworkRule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_ASK_S: Final = 20.0
 _URL_CHARS: Final = 400
 _PORTS: Final = {"https": 443, "http": 80}
 _USUAL: Final = {"npm": "https://registry.npmjs.org/", "pip": "https://pypi.org/simple/"}
 _FILES: Final = {"pypi.org": ("files.pythonhosted.org:443",)}  # an index that has its files elsewhere
+
+_VARIABLES: Final = {
+    "npm": ("npm_config_registry", "NPM_CONFIG_REGISTRY"),
+    "pip": ("PIP_INDEX_URL",),
+}
+_NAMED: Final = {"npm": "NPM_CONFIG_USERCONFIG", "pip": "PIP_CONFIG_FILE"}
+_OF_ALL: Final = {
+    "npm": ("/etc/npmrc", "/usr/local/etc/npmrc", "/usr/etc/npmrc"),
+    "pip": ("/etc/pip.conf", "/etc/xdg/pip/pip.conf"),
+}
+_KEYS: Final = {"npm": ("registry",), "pip": ("index-url", "index_url")}
+_HEADS: Final = frozenset({"", "global", "install"})
+_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_FILE_CHARS: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +49,8 @@ class Registry:
 
 
 def of(source: Literal["npm", "pip"], environ: Mapping[str, str]) -> Registry:
-    """Runs the package manager of this PATH, which must not lead where a box can write."""
-    return parse(_asked(source, environ) or _USUAL[source])
+    """Reads what the package manager would, and does not run it: on a PATH a box may have put another."""
+    return parse(_said(source, environ) or _USUAL[source])
 
 
 def parse(url: str) -> Registry:
@@ -61,19 +74,42 @@ def _bad(url: str) -> UserError:
     return UserError(f"{url[:80]!r} is not the address of a registry", hint=hint, code="bad-registry")
 
 
-def _asked(source: Literal["npm", "pip"], environ: Mapping[str, str]) -> str:
-    """By the package manager itself, outside of every project."""
+def _said(source: Literal["npm", "pip"], environ: Mapping[str, str]) -> str:
+    """By a variable, else by the user's file, else by the machine's."""
+    for variable in _VARIABLES[source]:
+        if value := environ.get(variable, "").strip():
+            return value
+    for path in _files(source, environ):
+        if value := _value(_text(path), _KEYS[source], environ):
+            return value
+    return ""
+
+
+def _files(source: Literal["npm", "pip"], environ: Mapping[str, str]) -> list[str]:
+    home, named = environ.get("HOME", ""), environ.get(_NAMED[source], "")
     if source == "npm":
-        return _first_line(["npm", "config", "get", "registry"], environ)
-    given = environ.get("PIP_INDEX_URL", "")
-    return given or _first_line(["python3", "-I", "-m", "pip", "config", "get", "global.index-url"], environ)
+        own = [named or f"{home}/.npmrc"]
+    else:
+        config = environ.get("XDG_CONFIG_HOME", "") or f"{home}/.config"
+        own = [named, f"{config}/pip/pip.conf", f"{home}/.pip/pip.conf"]
+    return [path for path in (*own, *_OF_ALL[source]) if path.startswith("/")]
 
 
-def _first_line(argv: list[str], environ: Mapping[str, str]) -> str:
-    env = {key: value for key, value in environ.items() if key != "PWD"}
+def _text(path: str) -> str:
     try:
-        done = proc.run(argv, env=env, cwd="/", timeout_s=_ASK_S)
-    except PaddockError:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(_FILE_CHARS)
+    except OSError:
         return ""
-    said = done.stdout.decode("utf-8", "replace").strip().splitlines() if done.code == 0 else []
-    return said[-1].strip() if said and said[-1].strip() not in {"undefined", "null"} else ""
+
+
+def _value(text: str, keys: tuple[str, ...], environ: Mapping[str, str]) -> str:
+    """The last in a file of lines `key = value`; in pip's under a head that all commands or installs obey."""
+    found, head = "", ""
+    for line in text.splitlines():
+        if line.startswith("["):
+            head = line.strip("[] \t")
+        key, equals, value = line.partition("=")
+        if equals and key.strip() in keys and head in _HEADS:
+            found = _VARIABLE.sub(lambda name: environ.get(name[1], name[0]), value.strip().strip("\"'"))
+    return found
