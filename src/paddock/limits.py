@@ -273,4 +273,3 @@ MCP_BURST_S = 10.0  # in which one box starts as many; an agent that connects in
 MCP_FILE_BYTES = 1 * MIB  # the user's list of servers
 MCP_AGENT_FILE_BYTES = 16 * MIB  # an agent's own file with such a list, which may hold more than that
 MCP_TOML_BYTES = 256 * KIB  # of such a file in a box, which the box may have written; it is read as TOML
-MCP_TOML_DOTS = 128  # in a line of it: a reader takes the square of a key's parts

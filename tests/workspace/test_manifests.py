@@ -131,3 +131,10 @@ def test_a_long_list_is_cut() -> None:
     said = manifests.package_json(None, json.dumps(new).encode())
     assert said[-1] == "and 95 more"
     assert len(said) == 6
+
+
+def test_a_key_of_many_parts_is_unclear() -> None:
+    """To read this one would take gigabytes of whoever looks at what a box changed."""
+    with pytest.raises(manifests.Unclear, match="too many parts"):
+        manifests.pyproject(None, b"tool." + b"a." * 20_000 + b"a = 1\n")
+    assert manifests.pyproject(None, b"tool.a.a.a = 1\n") == ["changes 'tool.a'"], "the oracle"

@@ -10,8 +10,9 @@ import json
 import tomllib
 from typing import TYPE_CHECKING, Final
 
-from paddock.limits import MCP_TOML_BYTES, MCP_TOML_DOTS
+from paddock.limits import MCP_TOML_BYTES
 from paddock.mcp.entries import CONNECTOR
+from paddock.policy.positions import is_deep
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,8 +65,8 @@ def _without_blocks(text: str) -> str:
 
 def _check_cheap(text: str) -> None:
     """tomllib takes memory by the square of the parts of a key: one of some hundred kilobytes takes all there is."""
-    if len(text) > MCP_TOML_BYTES or any(line.count(".") > MCP_TOML_DOTS for line in text.split("\n")):
-        raise ValueError("the file is too large, or has too many dots in a line")
+    if len(text) > MCP_TOML_BYTES or is_deep(text):
+        raise ValueError("the file is too large, or a key in it has too many parts")
 
 
 def _value(value: object) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import re
 
+from paddock.policy.positions import is_deep
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -175,7 +177,10 @@ def _toml(text: bytes) -> dict[str, object]:
     import tomllib
 
     try:
-        return tomllib.loads(text.decode("utf-8"))
+        decoded = text.decode("utf-8")
+        if is_deep(decoded):  # it would take gigabytes
+            raise Unclear("has a key of too many parts")
+        return tomllib.loads(decoded)
     except (ValueError, RecursionError) as error:
         raise Unclear("is not TOML that we can read") from error
 
