@@ -47,14 +47,33 @@ def _loggers() -> Iterator[None]:
     root.handlers, root.level = handlers, level
 
 
+def _begin_log(path: Path) -> None:
+    logging.getLogger().handlers = []  # pytest adds its own after the fixtures
+    main._log_to(os.fspath(path))
+
+
 @pytest.mark.usefixtures("_loggers")
 @pytest.mark.parametrize(("size", "kept"), [(limits.DAEMON_LOG_BYTES, False), (limits.DAEMON_LOG_BYTES + 1, True)])
 def test_a_log_that_has_grown_large_is_set_aside(tmp_path: Path, size: int, kept: bool) -> None:
     path = tmp_path / "log"
     with path.open("wb") as file:
         file.truncate(size)
-    main._log_to(os.fspath(path))
+    _begin_log(path)
+    logging.getLogger("x").info("a line")
     assert (tmp_path / "log.1").exists() == kept
+    assert path.read_bytes().endswith(b"a line\n")
+
+
+@pytest.mark.usefixtures("_loggers")
+def test_a_log_is_bounded_while_the_daemon_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A box that connected in a loop to a server that had enough of it wrote gigabytes."""
+    monkeypatch.setattr(limits, "DAEMON_LOG_BYTES", 10_000)
+    _begin_log(tmp_path / "log")
+    for number in range(1000):
+        logging.getLogger("x").info("%0100d", number)
+    assert {path.name for path in tmp_path.iterdir()} == {"log", "log.1"}
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 3 * limits.DAEMON_LOG_BYTES
+    assert f"{999:0100d}" in (tmp_path / "log").read_text(), "the oracle: the newest is there"
 
 
 def test_a_socket_is_ours_only_by_its_identity(tmp_path: Path) -> None:

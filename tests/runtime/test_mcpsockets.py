@@ -152,6 +152,26 @@ def test_starts_are_paced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert moments[5] - moments[0] >= 0.3, "the fourth waits until the first is long ago"
 
 
+def test_one_too_many_is_refused_and_who_goes_on_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A box connected eleven thousand times a second, and each had a line in the daemon's log."""
+    monkeypatch.setattr(mcpsockets, "MCP_CONNECTIONS_MAX", 1)
+
+    async def act() -> int:
+        async with scene(tmp_path) as made:
+            with made.connect(), await made.started.get():
+                many = [made.connect() for _ in range(100)]
+                assert await receive(many[0]) == b"", "the oracle: it is refused"
+                await asyncio.sleep(0.5)
+                gone = 0
+                for one in many[1:]:
+                    with one, contextlib.suppress(BlockingIOError):
+                        gone += one.recv(1) == b""
+                many[0].close()
+            return gone
+
+    assert 1 <= asyncio.run(act()) <= 20
+
+
 def test_a_server_that_does_not_start_and_a_box_that_ends_hang_up(tmp_path: Path) -> None:
     async def act() -> None:
         async with scene(tmp_path) as made:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import logging
@@ -197,10 +198,22 @@ def _tell(ready: int, message: dict[str, object]) -> None:
         pass  # whoever started us is gone; serve on
 
 
+class _Log(logging.FileHandler):
+    """In two files that take turns: what boxes provoke must not fill the disk."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with contextlib.suppress(OSError):
+            if os.path.getsize(self.baseFilename) > limits.DAEMON_LOG_BYTES:
+                self.close()  # and is opened again by the next line
+                os.replace(self.baseFilename, f"{self.baseFilename}.1")
+        super().emit(record)
+
+
 def _log_to(path: str) -> None:
-    if os.path.exists(path) and os.path.getsize(path) > limits.DAEMON_LOG_BYTES:
-        os.replace(path, path + ".1")
-    logging.basicConfig(filename=path, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler = _Log(path, delay=True)
+    logging.basicConfig(
+        handlers=[handler], level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
 
 
 def _raise_file_limit() -> None:

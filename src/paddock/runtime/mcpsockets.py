@@ -39,6 +39,7 @@ _SAID_BYTES: Final = 256  # of what a server wrote to its standard error last
 _GOOD: Final = "exit code 0"
 _NOTES_MAX: Final = 16
 _NOTE_CHARS: Final = 400
+_REST_S: Final = 0.1  # after a connection too many
 _LAST_ANSWER_S: Final = 60.0  # for a server to end, once its standard input has
 
 
@@ -106,8 +107,20 @@ class Sockets:
         if len(self._serving.get(box.row.id, ())) >= MCP_CONNECTIONS_MAX:
             log.info("%s has %d connections to MCP servers: refused one more", box.name, MCP_CONNECTIONS_MAX)
             peer.close()
+            self._rest(box, server, listener)
             return
         self._later(self._serve(box, server, peer), f"MCP server {server.name} of {box.name}")
+
+    def _rest(self, box: Box, server: McpServer, listener: socket.socket) -> None:
+        """Who is refused and connects again at once, in a loop, waits in the kernel, and not at our cost."""
+        loop = asyncio.get_running_loop()
+
+        def again() -> None:
+            if listener in self._listeners.get(box.row.id, ()):
+                loop.add_reader(listener, self._accept, box, server, listener)
+
+        loop.remove_reader(listener)
+        loop.call_later(_REST_S, again)
 
     async def _serve(self, box: Box, server: McpServer, peer: socket.socket) -> None:
         task = asyncio.current_task()
