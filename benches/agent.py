@@ -99,7 +99,8 @@ class _Claude:
         self._home.mkdir(exist_ok=True)
         environ = {**os.environ, **definition.env, "HOME": str(self._home), "ANTHROPIC_API_KEY": self._key}
         environ["NODE_EXTRA_CA_CERTS"] = environ["SSL_CERT_FILE"] = str(self._services.root / "bundle.pem")
-        seeding.seed(str(self._home), definition.seed, str(self._pasture.workspace), environ)
+        for one in definition.seed:
+            seeding.seed(str(self._home), one, str(self._pasture.workspace), environ)
         words = compose(definition, Turn(prompt="x", headless=True))
         enter = [*self._services.enter, f"--wd={self._pasture.workspace}"]
         return self._until_request([*enter, self._program, *words], environ)
