@@ -35,7 +35,7 @@ copy($s, *STDOUT); kill "TERM", $up;
 """
 _NODE: Final = """\
 const s = require("net").connect(process.argv[1]); process.stdin.pipe(s); s.pipe(process.stdout);
-s.on("close", () => process.exit(0)); s.on("error", e => { console.error(String(e)); process.exit(1) })
+s.on("close", () => process.stdin.destroy()); s.on("error", e => { console.error(String(e)); process.exit(1) })
 """
 
 
