@@ -64,7 +64,7 @@ def merged_with(value: object, wanted: object) -> object:
 def _merged(before: str, wanted: object) -> str:
     value = json.loads(before) if before.strip() else {}
     merged = merged_with(value, wanted)
-    # Not indented: what lies deep in a box\'s file would come out a thousand times as large, in our memory.
+    # Not indented: what lies deep in a box's file would come out a thousand times as large, in our memory.
     return before if merged == value and before else json.dumps(merged)
 
 
