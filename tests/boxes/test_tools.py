@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.model import BoxRequest
-from tests.support.tools import define, publish, text
+from tests.support.tools import define, publish, put, text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,3 +95,18 @@ def test_ten_boxes_share_one_copy(own_installation: Installation) -> None:
         boxes = [_box(sdk, home.workspace, f"box{number}") for number in range(10)]
         places = {_said(box, "stat", "-c", "%d:%i", "/opt/paddock/demo/bin/demo") for box in boxes}
         assert len(places) == 1
+
+
+def test_a_program_that_another_box_can_write_is_not_run(own_installation: Installation, tmp_path: Path) -> None:
+    """Of a project whose programs are on the PATH: its box would work in the next one, with the files of that."""
+    home, project = own_installation, tmp_path / "project"
+    (project / "bin").mkdir(parents=True)
+    put(project / "bin")
+    home.environ["PATH"] = f"{project}/bin:{home.environ['PATH']}"
+    define(home.home / "config", install="")
+    assert home.cli("create", "--name", "its", "shell", str(project)).returncode == 0
+    refused = home.cli("run", "demo", ".", "--", "hello")
+    assert (refused.returncode, b"which the box 'its' can change" in refused.stderr) == (2, True), refused.stderr
+    assert home.cli("run", "demo", str(project), "--", "hello").returncode == 0, "in its own it is its own matter"
+    assert home.cli("rm", "-f", "its", "demo-project").returncode == 0
+    assert home.cli("run", "demo", ".", "--", "hello").returncode == 0, "the oracle: no box can"

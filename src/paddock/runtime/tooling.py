@@ -7,8 +7,8 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from paddock import codec, fs, tools
-from paddock.errors import PaddockError
-from paddock.model import Mount
+from paddock.errors import PaddockError, UserError
+from paddock.model import Mount, WorkspaceMode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,6 +50,30 @@ def version_of(box: Box, agent: Agent, paths: Paths) -> str:
     located = tools.located(agent, paths, spec.caller_path, spec.caller_home)
     probe = tools.Probes(paths.probes).find(located.identity) if located and located.kind == "host" else None
     return probe.version if probe else ""
+
+
+def refuse_planted(box: Box, agent: Agent, paths: Paths, boxes: Iterable[Box]) -> None:
+    """UserError for a program that another box can write: it would do there what it likes with this one's files."""
+    spec = box.row.spec
+    located = tools.located(agent, paths, spec.caller_path, spec.caller_home)
+    if located is None or located.kind != "host":
+        return
+    names = (located.program, os.path.realpath(located.program))
+    own = _writable(box)
+    for other in boxes:
+        for place in _writable(other) - own:
+            if any(fs.is_beneath(name, place) for name in names):
+                raise UserError(
+                    f"{agent.name} is {names[0]}, which the box {other.name!r} can change",
+                    hint=f"`paddock agent install {agent.name}`, or take {place} off your PATH and make this box anew",
+                    code="unsafe-program",
+                )
+
+
+def _writable(box: Box) -> set[str]:
+    spec = box.row.spec
+    live = {spec.workspace} if spec.mode is WorkspaceMode.LIVE else set[str]()
+    return live | {mount.source for mount in spec.mounts if not mount.read_only}
 
 
 def users(boxes: Iterable[Box], tree: str) -> tuple[str, ...]:
