@@ -13,6 +13,7 @@ import pytest
 from paddock.cli import installing
 from paddock.errors import UserError
 from paddock.tools import Store, packages
+from tests.support.registry import usual
 from tests.support.tools import agent, define
 
 if TYPE_CHECKING:
@@ -73,7 +74,6 @@ def test_what_cannot_be_installed_is_said_before_anything_happens(own_installati
     assert not (home.state / "tools").exists()
 
 
-REGISTRY = "registry.npmjs.org"
 INTEGRITY = "sha512-41Cifkg6e8TylSpdtTpeLVMqvSBEVzTttHvERD741+pnZ8ANv0004MRL43QKPDlK9cGvNp6NZWZUBlbGXYxxng=="
 
 
@@ -99,9 +99,10 @@ def _reached() -> str:
     """Its address, or the test is skipped with the reason."""
     if not shutil.which("npm"):
         pytest.skip("npm is not installed")
+    host = usual()
     try:
-        address = str(socket.getaddrinfo(REGISTRY, 443, socket.AF_INET)[0][4][0])
-        with urllib.request.urlopen(f"https://{REGISTRY}/is-number/7.0.0", timeout=10):
+        address = str(socket.getaddrinfo(host, 443, socket.AF_INET)[0][4][0])
+        with urllib.request.urlopen(f"https://{host}/is-number/7.0.0", timeout=10):
             return address
     except OSError as error:
-        pytest.skip(f"{REGISTRY} is not reached: {error}")
+        pytest.skip(f"{host} is not reached: {error}")

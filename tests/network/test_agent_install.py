@@ -12,7 +12,8 @@ import pytest
 
 from paddock.tools import Store, staging
 from tests.network.test_programs import require
-from tests.support.registry import Shelf
+from tests.support.internet import PUBLIC
+from tests.support.registry import Shelf, usual
 from tests.support.tools import text
 
 if TYPE_CHECKING:
@@ -28,9 +29,10 @@ pytestmark = pytest.mark.box
 def shelf(internet: Internet, tmp_path_factory: pytest.TempPathFactory) -> Shelf:
     require("npm")
     made = Shelf(internet.root, tmp_path_factory.mktemp("packages"))
+    internet.name(usual(), [PUBLIC])
     made.npm("demo", "1.0.0", "1.1.0", script="touch ran-a-script")
     made.npm("demo", "3.0.0", host="packages.example", under="npm/")
-    made.npm("wander", "1.0.0", files="files.pythonhosted.org")
+    made.npm("wander", "1.0.0", files="elsewhere.example")
     made.wheel("pdemo", "1.5")
     return made
 
@@ -64,7 +66,7 @@ def test_a_package_of_npm_becomes_a_tool_that_boxes_run(online: Online, store: S
     done = _install(online, "--agent-file", file)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(b"demo 1.0.0: "), "the version that the definition was tested with"
-    assert done.stderr == b"npm fetches demo@1.0.0 in a box that reaches registry.npmjs.org alone\n"
+    assert done.stderr == b"npm fetches demo@1.0.0 in a box that reaches *.npmjs.org alone\n"
     tool = store.current("demo")
     assert tool is not None
     record = tool.record
@@ -131,7 +133,7 @@ def test_a_wheel_becomes_a_tool_that_boxes_run(online: Online, store: Store) -> 
     done = _install(online, "--agent-file", file, "@latest")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(b"pdemo 1.5: ")
-    assert b"reaches pypi.org, files.pythonhosted.org alone" in done.stderr
+    assert b"reaches pypi.org, *.pythonhosted.org alone" in done.stderr
     tool = store.current("pdemo")
     assert tool is not None
     assert tool.record.integrity["pdemo==1.5"].startswith("sha256=")
@@ -146,15 +148,15 @@ def test_an_install_reaches_the_registry_and_nothing_else(online: Online, store:
     refused = _install(online, "--agent-file", file)
     assert refused.returncode == 125
     said = refused.stderr.decode()
-    assert "npm: 403 403 Forbidden - GET https://files.pythonhosted.org/wander-1.0.0.tgz" in said
+    assert "npm: 403 403 Forbidden - GET https://elsewhere.example/wander-1.0.0.tgz" in said
     assert "error: npm could not install wander@1.0.0: exit code 1" in said
     assert "hint: `paddock network log --denied` says what it was refused" in said
     assert store.names() == ()
     log = online.cli("network", "log", "--denied").stdout
-    assert b"files.pythonhosted.org:443" in log
-    assert online.cli("policy", "allow", "--user", "files.pythonhosted.org").returncode == 0
+    assert b"elsewhere.example:443" in log
+    assert online.cli("policy", "allow", "--user", "elsewhere.example").returncode == 0
     try:
         opened = _install(online, "--agent-file", file)
     finally:
-        assert online.cli("policy", "rm", "--user", "files.pythonhosted.org").returncode == 0
+        assert online.cli("policy", "rm", "--user", "elsewhere.example").returncode == 0
     assert opened.stdout.startswith(b"wander 1.0.0: "), "the oracle: a rule of its user's opens it"

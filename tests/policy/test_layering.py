@@ -108,7 +108,7 @@ def test_a_project_widens_nothing_until_approved() -> None:
     )
     approved = compose(user=user(allow=("a.com",)), project=wanted, approved=True)
     assert allows(approved, "db.example:5432")
-    assert allows(approved, "files.pythonhosted.org:443")
+    assert allows(approved, "wheels.pythonhosted.org:443")
     assert asks(wanted, approved) == ()
 
 

@@ -28,10 +28,10 @@ ZONE: dict[str, list[list[str]]] = {
     "github.com": [[PUBLIC]],
     "claude.ai": [[PUBLIC]],
     "platform.claude.com": [[PUBLIC]],
-    "registry.npmjs.org": [[PUBLIC]],
     "pypi.org": [[PUBLIC]],
-    "files.pythonhosted.org": [[PUBLIC]],
+    "wheels.pythonhosted.org": [[PUBLIC]],
     "packages.example": [[PUBLIC]],
+    "elsewhere.example": [[PUBLIC]],
     "private.example": [["10.20.30.40"]],
     "loopback.example": [["127.0.0.1"]],
     "metadata.example": [["169.254.169.254"]],
@@ -130,7 +130,7 @@ class Internet:
 
     def _certify(self) -> None:
         """Origins with certificates of an authority that this internet's machines trust."""
-        names = ",".join(f"DNS:{name}" for name in self.zone)
+        names = ",".join(f"DNS:{name}" for name in (*self.zone, "*.npmjs.org"))
         authority = ["-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=Test Internet Authority", "-days", "30"]
         leaf = ["-CA", "ca.pem", "-CAkey", "ca.key", "-keyout", "origin.key", "-out", "origin.pem", "-days", "30"]
         common = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]

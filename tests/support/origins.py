@@ -28,7 +28,7 @@ import urllib.parse
 from pathlib import Path
 from typing import Any
 
-REGISTRIES = ("registry.npmjs.org", "pypi.org", "files.pythonhosted.org", "packages.example")
+REGISTRIES = (".npmjs.org", "pypi.org", ".pythonhosted.org", "packages.example", "elsewhere.example")
 
 
 def question(data: bytes) -> tuple[str, int, int]:
@@ -81,7 +81,7 @@ class Web(http.server.BaseHTTPRequestHandler):
         if self.headers.get("Host") == "github.com":
             self._git(self.server.names.forge)  # type: ignore[attr-defined]
             return
-        if self.headers.get("Host") in REGISTRIES:
+        if (self.headers.get("Host") or "").endswith(REGISTRIES):
             self._package(self.server.names.shelf)  # type: ignore[attr-defined]
             return
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import json
 import os
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import zipfile
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +30,14 @@ def main():
 """
 
 
+@functools.cache
+def usual() -> str:
+    """The host that npm asks when nobody says otherwise."""
+    env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
+    done = subprocess.run(["npm", "config", "get", "registry"], env=env, check=True, capture_output=True, text=True)
+    return str(urlsplit(done.stdout.strip()).hostname)
+
+
 class Shelf:
     """`internet` is the directory of a test's internet."""
 
@@ -39,7 +49,7 @@ class Shelf:
         self,
         name: str,
         *versions: str,
-        host: str = "registry.npmjs.org",
+        host: str = "",
         under: str = "",
         script: str = "",
         files: str = "",
@@ -48,6 +58,7 @@ class Shelf:
 
         Its files may lie on another host than the registry.
         """
+        host = host or usual()
         place, shelf = self.root / host / under, self.root / (files or host) / under
         for directory in (place, shelf):
             directory.mkdir(parents=True, exist_ok=True)
@@ -78,7 +89,7 @@ class Shelf:
 
     def wheel(self, name: str, version: str) -> None:
         """On an index that has its files on another host, as PyPI has."""
-        files = self.root / "files.pythonhosted.org"
+        files = self.root / "wheels.pythonhosted.org"
         files.mkdir(parents=True, exist_ok=True)
         wheel = files / f"{name}-{version}-py3-none-any.whl"
         info = f"{name}-{version}.dist-info"
@@ -91,5 +102,5 @@ class Shelf:
         index = self.root / "pypi.org/simple" / name
         index.mkdir(parents=True, exist_ok=True)
         digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-        link = f"https://files.pythonhosted.org/{wheel.name}#sha256={digest}"
+        link = f"https://wheels.pythonhosted.org/{wheel.name}#sha256={digest}"
         (index / "index.html").write_text(f'<!DOCTYPE html><html><body><a href="{link}">{wheel.name}</a></body></html>')

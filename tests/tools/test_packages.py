@@ -14,7 +14,7 @@ from tests.support.tools import agent
 if TYPE_CHECKING:
     from pathlib import Path
 
-REGISTRY = "https://registry.npmjs.org/"
+REGISTRY = "https://packages.example/"
 
 
 def test_npm_runs_no_scripts_and_takes_an_exact_version() -> None:

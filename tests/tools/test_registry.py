@@ -10,6 +10,7 @@ import pytest
 
 from paddock.errors import UserError
 from paddock.tools import registry
+from paddock.tools.registry import Registry
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("url", "hosts"),
     [
-        ("https://registry.npmjs.org/", ("registry.npmjs.org:443",)),
-        ("https://pypi.org/simple/", ("pypi.org:443", "files.pythonhosted.org:443")),
+        ("https://packages.example/", ("packages.example:443",)),
+        ("https://pypi.org/simple/", ("pypi.org:443", "*.pythonhosted.org:443")),
         ("http://packages.example:4873/npm/", ("packages.example:4873",)),
         ("http://localhost:4873", ("localhost:4873",)),
         ("http://packages.example", ("packages.example:80",)),
@@ -110,7 +111,7 @@ def test_who_has_no_settings_gets_the_machines_or_the_public_ones(
     of_all = tmp_path / "of all"
     monkeypatch.setattr(registry, "_OF_ALL", {"npm": (str(of_all),), "pip": (str(of_all),)})
     environ = {"PATH": "/nonexistent", "HOME": str(tmp_path)}
-    assert registry.of("npm", environ).url == "https://registry.npmjs.org/"
-    assert registry.of("pip", environ).url == "https://pypi.org/simple/"
+    assert registry.of("npm", environ) == Registry(url="", hosts=("*.npmjs.org:443",))
+    assert registry.of("pip", environ) == Registry(url="", hosts=("pypi.org:443", "*.pythonhosted.org:443"))
     of_all.write_text("registry=https://machine.example/\n")
     assert registry.of("npm", environ).url == "https://machine.example/"

@@ -48,9 +48,9 @@ class Order:
     manager: str = ""  # the program that the host needs for it
 
     def at(self, registry: str) -> tuple[str, ...]:
-        """The words that fetch it from a registry."""
+        """The words that fetch it from a registry, or from its own."""
         option = "--registry" if self.source == "npm" else "--index-url"
-        return (*self.argv, f"{option}={registry}", "--", *self._wanted())
+        return (*self.argv, *([f"{option}={registry}"] if registry else []), "--", *self._wanted())
 
     def _wanted(self) -> tuple[str, ...]:
         if self.source == "npm":

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 _URL_CHARS: Final = 400
 _PORTS: Final = {"https": 443, "http": 80}
-_USUAL: Final = {"npm": "https://registry.npmjs.org/", "pip": "https://pypi.org/simple/"}
-_FILES: Final = {"pypi.org": ("files.pythonhosted.org:443",)}  # an index that has its files elsewhere
+_FILES: Final = {"pypi.org": ("*.pythonhosted.org:443",)}  # an index that has its files elsewhere
 
 _VARIABLES: Final = {
     "npm": ("npm_config_registry", "NPM_CONFIG_REGISTRY"),
@@ -38,7 +37,7 @@ _FILE_CHARS: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registry:
-    url: str
+    url: str  # empty: the package manager's own, which it knows best
     hosts: tuple[str, ...]  # HOST:PORT
 
     @property
@@ -48,9 +47,16 @@ class Registry:
         return Network(default="deny", on_deny="deny", rules=rules)
 
 
+PUBLIC: Final = {
+    "npm": Registry(url="", hosts=("*.npmjs.org:443",)),
+    "pip": Registry(url="", hosts=("pypi.org:443", *_FILES["pypi.org"])),
+}
+
+
 def of(source: Literal["npm", "pip"], environ: Mapping[str, str]) -> Registry:
     """Reads what the package manager would, and does not run it: on a PATH a box may have put another."""
-    return parse(_said(source, environ) or _USUAL[source])
+    said = _said(source, environ)
+    return parse(said) if said else PUBLIC[source]
 
 
 def parse(url: str) -> Registry:
