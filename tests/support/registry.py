@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 import zipfile
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -33,8 +34,10 @@ def main():
 @functools.cache
 def usual() -> str:
     """The host that npm asks when nobody says otherwise."""
-    env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
-    done = subprocess.run(["npm", "config", "get", "registry"], env=env, check=True, capture_output=True, text=True)
+    words = ["npm", "config", "get", "registry"]
+    with tempfile.TemporaryDirectory() as home:  # where it writes logs
+        env = {"PATH": os.environ["PATH"], "HOME": home}
+        done = subprocess.run(words, env=env, check=True, capture_output=True, text=True)
     return str(urlsplit(done.stdout.strip()).hostname)
 
 
