@@ -143,7 +143,7 @@ def _box(paddock: Paddock, found: Found, info: BoxInfo | None, turn: Turn, optio
     before = {info.id: info for info in paddock.ls()}
     box, is_new = paddock.open(request, lent.given)
     if is_new:
-        opening.warn_about_limits(box.refresh().limits)
+        opening.warn_about_limits(box.info.limits)
     else:
         opening.lend_again(paddock, before.get(box.info.id, box.info), lent, options)
     return box
