@@ -14,7 +14,7 @@ import pytest
 
 from paddock.errors import PaddockError, Unavailable
 from paddock.model import BoxId, BoxSpec, BoxState, Evidence, Limits, Mount
-from paddock.store import SCHEMA, BoxRow, JobRow, Store, exists, free_position, new_row, quarantine
+from paddock.store import SCHEMA, BoxRow, CheckpointRow, JobRow, Store, exists, free_position, new_row, now, quarantine
 from tests.support.scarcity import no_growth
 
 if TYPE_CHECKING:
@@ -374,3 +374,46 @@ def test_a_lost_box_keeps_its_own_row(store: Store, path: str) -> None:
     )
     store.insert(row)
     assert reopened(path)[1] == row
+
+
+# -- layers and checkpoints --------------------------------------------------------------------------------------------
+
+
+def test_layers_are_named_as_long_as_a_box_or_a_checkpoint_is_made_of_them(path: str) -> None:
+    store = Store(path)
+    one = add(store, "one", spec("one", layers=("/dir", "frozen:a")))
+    add(store, "other", spec("other", layers=("frozen:b",)))
+    assert store.layers() == {"/dir", "frozen:a", "frozen:b"}
+    made = CheckpointRow(id="c", box=one.id, name="n", created_at=now(), storage="frozen:s", root=("/dir", "frozen:c"))
+    store.add_checkpoint(made)
+    assert store.layers() == {"/dir", "frozen:a", "frozen:b", "frozen:c", "frozen:s"}
+    store.set_spec(one, dataclasses.replace(one.spec, layers=("/dir",)))
+    assert "frozen:a" not in store.layers()
+    store.finish_checkpoint("c")
+    assert store.checkpoints() == [dataclasses.replace(made, is_whole=True)]
+    assert (made.last, dataclasses.replace(made, root=()).last) == ("frozen:c", "frozen:s")
+    store.begin_restore(one.id, "c")
+    store.begin_restore(one.id, "c")
+    assert store.restores() == {"one": "c"}
+    store.end_restore(one.id)
+    store.remove(one.id)
+    assert (store.layers(), store.checkpoints()) == ({"frozen:b"}, [])
+    store.close()
+
+
+def test_a_database_of_the_first_schema_learns_of_layers(path: str) -> None:
+    store = Store(path)
+    add(store, "one", spec("one", layers=("/dir", "sha256:a")))
+    add(store, "damaged", spec("damaged", layers=("sha256:b",)))
+    store.close()
+    old = ("checkpoint_layers", "restores", "checkpoints", "box_layers")
+    for statement in (*(f"DROP TABLE {name}" for name in old), "PRAGMA user_version=1"):
+        execute(path, statement)
+    execute(path, "UPDATE boxes SET spec_sum = 0 WHERE id = 'damaged'")
+    store = Store(path, is_first=False)
+    assert store.layers() == {"/dir", "sha256:a"}
+    assert [row.id for row in store.load()[0]] == ["one"]
+    store.close()
+    store = Store(path, is_first=False)
+    assert store.layers() == {"/dir", "sha256:a"}
+    store.close()

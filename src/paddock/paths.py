@@ -91,6 +91,11 @@ class Paths:
         return f"{self.state}/kept"
 
     @property
+    def layers(self) -> str:
+        """What the roots of container boxes are made of."""
+        return f"{self.state}/layers"
+
+    @property
     def gateway_log(self) -> str:
         return f"{self.state}/gateway.log"
 

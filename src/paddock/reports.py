@@ -227,3 +227,28 @@ class RunInfo:
     metered: bool = False  # whether usage and cost are counted in this box
     usage: tuple[ModelUse, ...] = ()
     cost_picodollars: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointInfo:
+    """A state of a box that it can be put back to, and that others can start from."""
+
+    box: str
+    name: str
+    id: str
+    created_at: str
+    parts: tuple[str, ...]  # what it holds: root, home, review, git
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifferenceInfo:
+    kind: str  # added, removed or changed
+    path: str  # agent-written: neutralise before it is shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerUsage:
+    id: str
+    disk_bytes: int
+    is_whole: bool  # whether all of it was measured
+    is_used: bool

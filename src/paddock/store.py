@@ -24,7 +24,7 @@ from paddock.model import BoxId, BoxSpec, BoxState, Evidence
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-SCHEMA = 1
+SCHEMA = 2
 _SUFFIXES = ("", "-wal", "-shm")
 _TABLES = (
     """
@@ -38,6 +38,27 @@ CREATE TABLE jobs (
     id TEXT NOT NULL, box TEXT NOT NULL REFERENCES boxes(id) ON DELETE CASCADE,
     argv TEXT NOT NULL, started_at TEXT NOT NULL, PRIMARY KEY (box, id)) STRICT""",
 )
+# Since schema 2. What these tables name is what Layers.prune leaves: those of a box also stand in its spec, but a spec
+# may be damaged, and its layers must not go for that.
+_LAYER_TABLES = (
+    """
+CREATE TABLE box_layers (
+    box TEXT NOT NULL REFERENCES boxes(id) ON DELETE CASCADE, position INTEGER NOT NULL,
+    layer TEXT NOT NULL, PRIMARY KEY (box, position)) STRICT""",
+    """
+CREATE TABLE checkpoints (
+    id TEXT PRIMARY KEY, box TEXT NOT NULL REFERENCES boxes(id) ON DELETE CASCADE, name TEXT NOT NULL,
+    created_at TEXT NOT NULL, is_whole INTEGER NOT NULL, UNIQUE (box, name)) STRICT""",
+    """
+CREATE TABLE checkpoint_layers (
+    checkpoint TEXT NOT NULL REFERENCES checkpoints(id) ON DELETE CASCADE, part TEXT NOT NULL,
+    position INTEGER NOT NULL, layer TEXT NOT NULL, PRIMARY KEY (checkpoint, part, position)) STRICT""",
+    """
+CREATE TABLE restores (
+    box TEXT PRIMARY KEY REFERENCES boxes(id) ON DELETE CASCADE,
+    checkpoint TEXT NOT NULL REFERENCES checkpoints(id)) STRICT""",
+)
+_ROOT, _STORAGE = "root", "storage"  # parts of a checkpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +77,24 @@ class JobRow:
     id: str
     argv: tuple[str, ...]
     started_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRow:
+    """What a box was at a moment, by layers."""
+
+    id: str
+    box: BoxId
+    name: str
+    created_at: str
+    storage: str  # what lay in its directory
+    root: tuple[str, ...] = ()  # of a container, lowest first; what it had changed last
+    is_whole: bool = False  # not yet: it is being frozen
+
+    @property
+    def last(self) -> str:
+        """The layer that is made last: when it is there, all of them are."""
+        return self.root[-1] if self.root else self.storage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,10 +130,12 @@ class Store:
         if version == 0 and not is_first:
             raise _corrupt(self._path, "it is empty, but there are boxes")
         self._db.execute("PRAGMA journal_mode=WAL")
-        if version == 0:
+        if version < SCHEMA:
             with self._transaction():
-                for statement in _TABLES:
+                for statement in (*(_TABLES if version == 0 else ()), *_LAYER_TABLES):
                     self._db.execute(statement)
+                for row in self.load()[0]:  # of schema 1
+                    self._note_layers(row.id, row.spec)
                 self._db.execute(f"PRAGMA user_version={SCHEMA}")
 
     def __repr__(self) -> str:
@@ -128,6 +169,7 @@ class Store:
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (*values, row.state.value, row.reason, row.created_at),
             )
+            self._note_layers(row.id, row.spec)
 
     def remove(self, box_id: str) -> None:
         with self._transaction():
@@ -146,6 +188,9 @@ class Store:
         with self._transaction():
             values = (*_packed(row, spec), spec.name, row.id)
             self._db.execute("UPDATE boxes SET spec = ?, spec_sum = ?, name = ? WHERE id = ?", values)
+            if spec.layers != row.spec.layers:
+                self._db.execute("DELETE FROM box_layers WHERE box = ?", (row.id,))
+                self._note_layers(row.id, spec)
         return replace(row, spec=spec)
 
     def load(self) -> tuple[list[BoxRow], list[Damage]]:
@@ -188,6 +233,76 @@ class Store:
     def remove_job(self, box_id: str, job_id: str) -> None:
         with self._transaction():
             self._db.execute("DELETE FROM jobs WHERE box = ? AND id = ?", (box_id, job_id))
+
+    # -- layers and checkpoints ----------------------------------------------------------------------------------------
+
+    def _note_layers(self, box_id: str, spec: BoxSpec) -> None:
+        rows = [(box_id, position, layer) for position, layer in enumerate(spec.layers)]
+        self._db.executemany("INSERT INTO box_layers (box, position, layer) VALUES (?, ?, ?)", rows)
+
+    def layers(self) -> set[str]:
+        """Every layer that a box or a checkpoint is made of, also one that is being frozen."""
+        with _translated(self._path):
+            query = "SELECT layer FROM box_layers UNION SELECT layer FROM checkpoint_layers"
+            return {layer for (layer,) in self._db.execute(query)}
+
+    def add_checkpoint(self, row: CheckpointRow) -> None:
+        parts = [(_STORAGE, 0, row.storage), *((_ROOT, number, layer) for number, layer in enumerate(row.root))]
+        with self._transaction():
+            self._db.execute(
+                "INSERT INTO checkpoints (id, box, name, created_at, is_whole) VALUES (?, ?, ?, ?, ?)",
+                (row.id, row.box, row.name, row.created_at, row.is_whole),
+            )
+            self._db.executemany(
+                "INSERT INTO checkpoint_layers (checkpoint, part, position, layer) VALUES (?, ?, ?, ?)",
+                [(row.id, *part) for part in parts],
+            )
+
+    def finish_checkpoint(self, checkpoint: str) -> None:
+        with self._transaction():
+            self._db.execute("UPDATE checkpoints SET is_whole = 1 WHERE id = ?", (checkpoint,))
+
+    def remove_checkpoint(self, checkpoint: str) -> None:
+        with self._transaction():
+            self._db.execute("DELETE FROM checkpoints WHERE id = ?", (checkpoint,))
+
+    def checkpoints(self) -> list[CheckpointRow]:
+        """Of all boxes, oldest first."""
+        chains: dict[tuple[str, str], list[str]] = {}
+        with _translated(self._path):
+            for checkpoint, part, layer in self._db.execute(
+                "SELECT checkpoint, part, layer FROM checkpoint_layers ORDER BY checkpoint, part, position"
+            ):
+                chains.setdefault((checkpoint, part), []).append(layer)
+            rows = self._db.execute(
+                "SELECT id, box, name, created_at, is_whole FROM checkpoints ORDER BY created_at, rowid"
+            ).fetchall()
+        return [
+            CheckpointRow(
+                id=found,
+                box=BoxId(box),
+                name=name,
+                created_at=at,
+                storage=chains[found, _STORAGE][0],
+                root=tuple(chains.get((found, _ROOT), ())),
+                is_whole=bool(is_whole),
+            )
+            for found, box, name, at, is_whole in rows
+        ]
+
+    def begin_restore(self, box_id: str, checkpoint: str) -> None:
+        """From now on the box is to be as the checkpoint is, and is not yet."""
+        with self._transaction():
+            self._db.execute("INSERT OR REPLACE INTO restores (box, checkpoint) VALUES (?, ?)", (box_id, checkpoint))
+
+    def end_restore(self, box_id: str) -> None:
+        with self._transaction():
+            self._db.execute("DELETE FROM restores WHERE box = ?", (box_id,))
+
+    def restores(self) -> dict[str, str]:
+        """The checkpoint of each box that is being restored."""
+        with _translated(self._path):
+            return dict(self._db.execute("SELECT box, checkpoint FROM restores").fetchall())
 
     @contextmanager
     def batch(self) -> Iterator[None]:

@@ -16,6 +16,7 @@ import pytest
 
 from paddock.errors import UserError
 from paddock.model import BoxRequest, ExecSpec, WorkspaceMode
+from tests.support import roots
 from tests.support.installation import IS_ROOT, until
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = roots.ENGINES
 
 # One line for every way to change a tree.
 WORK = """

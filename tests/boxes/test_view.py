@@ -11,6 +11,7 @@ import pytest
 from paddock.errors import UserError
 from paddock.model import WorkspaceMode
 from tests.boxes.test_review import on, said, seen
+from tests.support import roots
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = roots.ENGINES
 
 SHARED = (WorkspaceMode.LIVE, WorkspaceMode.REVIEW)
 GIT = ("git", "-c", "user.name=A", "-c", "user.email=a@example.com", "-c", "safe.directory=*")

@@ -64,6 +64,7 @@ class Installation:
         self.workspace.mkdir()
         self.environ = {key: os.environ[key] for key in _PASSED if key in os.environ}
         self.environ["PADDOCK_HOME"] = str(self.home)
+        self.kind: tuple[str, ...] = ()  # options of every box that is made here
 
     def __repr__(self) -> str:
         return f"<Installation {self.home}>"
@@ -74,7 +75,8 @@ class Installation:
 
     def command(self, words: tuple[str, ...]) -> list[str]:
         """How the command line is started."""
-        return [str(PROGRAM), *words]
+        made = self.kind if words[:1] in {("run",), ("create",)} else ()
+        return [str(PROGRAM), *words[:1], *made, *words[1:]]
 
     def cli(
         self,

@@ -30,6 +30,7 @@ def exec_spec(
     rows, cols = terminal.size()
     return ExecSpec(
         argv=tuple(argv),
+        of_image=not argv,
         env={**environment.of_terminal(is_tty=is_tty), **(env or {})},
         cwd=os.path.join(box.info.workspace, options.workdir) if box and options.workdir else "",
         tty=TtySize(rows=rows, cols=cols) if is_tty else None,

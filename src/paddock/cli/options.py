@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     import argparse
 
 
+_RUNTIMES = ("crun", "runc")
+
+
 def place(word: str) -> str:
     """A host path as the caller means it: relative to where they are, ~ is their home."""
     try:
@@ -74,6 +77,12 @@ def engine(word: str) -> EngineName:
         ) from None
 
 
+def runtime(word: str) -> str:
+    if word and word not in _RUNTIMES:
+        raise UserError(f"runtime {word!r} is not known", hint=f"known: {', '.join(_RUNTIMES)}", code="no-runtime")
+    return word
+
+
 def mode(options: argparse.Namespace) -> WorkspaceMode:
     if options.review and options.clone:
         raise UserError("--review and --clone exclude each other", hint="give one", code="usage")
@@ -93,7 +102,7 @@ def request(options: argparse.Namespace, *, agent: str, ephemeral: bool) -> BoxR
         name=options.name,
         workspace=place(options.workspace or "."),
         mounts=(*extras(options.extra), *volumes(options.volume)),
-        engine=engine(options.engine),
+        engine=engine(options.engine or ("container" if options.template else "process")),
         env=environment.chosen(options),
         limits=limits(options),
         workdir=options.workdir,
@@ -109,4 +118,6 @@ def request(options: argparse.Namespace, *, agent: str, ephemeral: bool) -> BoxR
         logins=tuple(options.allow_login),
         with_settings=options.with_settings,
         mcp=tuple(dict.fromkeys(options.mcp)),
+        template=place(options.template) if options.template else "",
+        runtime=runtime(options.runtime),
     )

@@ -296,3 +296,51 @@ def agent_show(options: argparse.Namespace) -> int:
     from paddock.cli import agentlist
 
     return agentlist.show(options)
+
+
+def checkpoint_create(options: argparse.Namespace) -> int:
+    from paddock.cli import checkpoints
+
+    return checkpoints.create(options)
+
+
+def checkpoint_ls(options: argparse.Namespace) -> int:
+    from paddock.cli import checkpoints
+
+    return checkpoints.ls(options)
+
+
+def checkpoint_restore(options: argparse.Namespace) -> int:
+    from paddock.cli import checkpoints
+
+    return checkpoints.restore(options)
+
+
+def checkpoint_fork(options: argparse.Namespace) -> int:
+    from paddock.cli import checkpoints
+
+    return checkpoints.fork(options)
+
+
+def checkpoint_diff(options: argparse.Namespace) -> int:
+    from paddock.cli import checkpoints
+
+    return checkpoints.diff(options)
+
+
+def checkpoint_rm(options: argparse.Namespace) -> int:
+    from paddock.cli import checkpoints
+
+    return checkpoints.rm(options)
+
+
+def checkpoint_prune(options: argparse.Namespace) -> int:
+    from paddock.cli import checkpoints
+
+    return checkpoints.prune(options)
+
+
+def df(options: argparse.Namespace) -> int:
+    from paddock.cli import checkpoints
+
+    return checkpoints.df(options)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from paddock import codec, proc
 from paddock._version import VERSION
 from paddock.agents import Turn
-from paddock.daemon import network_api, run_api, secret_api, tool_api, workspace_api
+from paddock.daemon import checkpoint_api, network_api, run_api, secret_api, tool_api, workspace_api
 from paddock.daemon.answer import Answer, Nothing
 from paddock.errors import UserError
 from paddock.model import BoxRequest, ExecSpec, Limits
-from paddock.runtime import commands, departures, execution, joblist, sessions
+from paddock.runtime import checkpoints, commands, departures, execution, joblist, sessions
 from paddock.runtime.credentials import values_of
 
 if TYPE_CHECKING:
@@ -219,11 +219,15 @@ async def _rm(runtime: Runtime, args: Remove) -> Answer:
 
 
 async def _reset(runtime: Runtime, _args: Nothing) -> Answer:
-    return Answer(items=tuple(codec.to_wire(info) for info in await runtime.reset()))
+    gone = await runtime.reset()
+    await checkpoints.prune(runtime)
+    return Answer(items=tuple(map(codec.to_wire, gone)))
 
 
 async def _prune(runtime: Runtime, args: Prune) -> Answer:
-    return Answer(items=tuple(codec.to_wire(info) for info in await runtime.prune(args.reviewed)))
+    gone = await runtime.prune(args.reviewed)
+    await checkpoints.prune(runtime)
+    return Answer(items=tuple(map(codec.to_wire, gone)))
 
 
 async def _env(runtime: Runtime, args: Env) -> Answer:
@@ -271,6 +275,7 @@ VERBS: dict[str, tuple[type, Verb]] = {
     "logs": (Logs, _logs),
     "ending": (Named, _ending),
     "killed": (Named, _killed),
+    **checkpoint_api.VERBS,
     **network_api.VERBS,
     **run_api.VERBS,
     **secret_api.VERBS,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from paddock import fs, limits, paths
 from paddock.daemon.server import Server, broken
+from paddock.engines.container.engine import ContainerEngine
 from paddock.engines.process import accounting, cgroups, operations
 from paddock.engines.process.bounds import Bounds
 from paddock.engines.process.engine import ProcessEngine
@@ -34,6 +35,8 @@ from paddock.watch import Deadlines, Disk, HostSample, Memory, Watch
 if TYPE_CHECKING:
     import socket
     from collections.abc import Iterable, Mapping
+
+    from paddock.engines.base import Engine
 
 log = logging.getLogger(__name__)
 _BACKLOG = 512
@@ -83,7 +86,10 @@ async def _live(where: paths.Paths, store: Store, held: Bounds, listener: socket
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     launcher = Launcher(where.daemon_log)
-    engines = {EngineName.PROCESS: ProcessEngine(where.state, launcher, held)}
+    engines: dict[EngineName, Engine] = {
+        EngineName.PROCESS: ProcessEngine(where.state, launcher, held),
+        EngineName.CONTAINER: ContainerEngine(where.state, launcher, held),
+    }
     disk = Disk(_disk_of, unlinked_of=_unlinked_of, written_of=accounting.written_of)
     judges = (Deadlines(), Memory(accounting.memory_of), disk)
     try:

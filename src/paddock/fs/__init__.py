@@ -1,6 +1,7 @@
 """Host-side file access that a hostile tree cannot abuse, and the files that are our own."""
 
 from paddock.fs.beneath import is_beneath, open_beneath, read_beneath
+from paddock.fs.copying import copy_tree
 from paddock.fs.lock import FileLock
 from paddock.fs.private import make_private_dir, write_atomic
 from paddock.fs.removal import discard_tree, move_tree, remove_tree
@@ -14,6 +15,7 @@ __all__ = [
     "FileLock",
     "bind_unix",
     "connect_unix",
+    "copy_tree",
     "discard_tree",
     "exchange",
     "file_system",

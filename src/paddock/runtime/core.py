@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 from paddock import agents, limits
 from paddock.errors import Unavailable, UserError
 from paddock.model import BoxInfo, BoxRequest, BoxState, Budget, EngineName, Network, WorkspaceMode, check_env
-from paddock.runtime import belongings, departures, furnishing, mcpboxes, removal, sshagents, workspaces
+from paddock.runtime import belongings, departures, furnishing, mcpboxes, removal, sshagents, templates, workspaces
 from paddock.runtime.background import Background
 from paddock.runtime.credentials import Credentials
 from paddock.runtime.flags import canonical, merge
 from paddock.runtime.kept import Kept
 from paddock.runtime.lifetimes import Lifetimes, Visits
 from paddock.runtime.mcpsockets import Sockets
-from paddock.runtime.normalise import check_agent, normalise, require_same_shape, with_agent
+from paddock.runtime.normalise import check_agent, free_name, normalise, require_same_shape, with_agent
 from paddock.runtime.register import Register
 from paddock.runtime.runlist import doing
 from paddock.runtime.runs import Runs
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from paddock.engines.base import Engine
+    from paddock.images.layers import LayerId, Layers
     from paddock.model import BoxId, BoxSpec, SecretUse
     from paddock.paths import Paths
     from paddock.reports import LeaveReport, RemovalInfo
@@ -124,6 +125,8 @@ class Runtime:
             spec = await asyncio.to_thread(mcpboxes.named, self, spec, request.mcp)
         if spec.engine not in self.engines:
             raise Unavailable(f"engine {spec.engine.value!r} is not available", code="no-engine")
+        if spec.template:
+            spec = await asyncio.to_thread(templates.resolved, self.paths.layers, spec)
         if spec.mode is not WorkspaceMode.LIVE:
             await asyncio.to_thread(workspaces.check, spec)
         if self.network is not None:
@@ -133,6 +136,23 @@ class Runtime:
         if held:
             await self._lend(box, held, given)
         return box
+
+    async def add(self, like: Box, spec: BoxSpec, fill: Callable[[str], None]) -> Box:
+        """A box with files from the start. It has the secrets of one that it is `like`, by placeholders of its own."""
+        async with self._naming:
+            if len(self.boxes) >= limits.BOXES_MAX:
+                raise UserError(f"{limits.BOXES_MAX} boxes exist", hint="remove some", code="too-many")
+            spec = replace(spec, name=free_name(spec.name, self.register.taken()))
+            held = await asyncio.to_thread(self.credentials.hold, spec.secrets, spec.env) if spec.secrets else ()
+            box = await self.register.add(spec, fill)
+        if held:
+            await self._lend(box, held, self.credentials.given(like))
+        return box
+
+    async def discard_layers(self, layers: Layers) -> list[LayerId]:
+        """Not while a box is being made, whose layers are in no row yet."""
+        async with self._naming:
+            return await asyncio.to_thread(layers.discard, self.register.layers)
 
     async def _lend(self, box: Box, held: tuple[Held, ...], given: Mapping[str, Secret]) -> None:
         try:

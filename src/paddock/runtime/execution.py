@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock import limits
+from paddock.model import EngineName
 from paddock.runtime import channels, commands, journals
 from paddock.store import JobRow, now
 
@@ -29,7 +30,7 @@ async def run(
     place: str = "",
 ) -> tuple[Box, str, socket.socket]:
     """An ephemeral box around one command; in `place`, if it is to have a directory of ours as its workspace."""
-    commands.check_user(spec.user)
+    commands.check_user(spec.user, request.engine)
     box = await runtime.create(replace(request, ephemeral=True), given, place)
     job = commands.new_job_id()
     try:
@@ -73,7 +74,7 @@ async def start(
 
     `job` is its name if it has one, as a run does; `shown` are its words as the list of jobs keeps them.
     """
-    commands.check_user(spec.user)
+    commands.check_user(spec.user, box.row.spec.engine)
     _expect_answers(runtime, box, spec)
     await runtime.lifetimes.start(box)
     runtime.lifetimes.watch.set_active(box.row.id, active=True)
@@ -83,7 +84,7 @@ async def start(
     try:
         if message["journal_bytes"]:
             with commands.journal_files(box.directory, job) as fds:
-                await _record(runtime, box, job, shown or spec.argv)
+                await _record(runtime, box, job, shown or commands.argv(spec, box.row.spec.image))
                 await _send_recorded(runtime, box, job, channel, message, fds)
         else:
             await channels.send(box, channel, message, [])
@@ -104,7 +105,8 @@ def _expect_answers(runtime: Runtime, box: Box, spec: ExecSpec) -> None:
 def _start_message(runtime: Runtime, box: Box, spec: ExecSpec, job: str) -> Message:
     wanted = box.row.spec
     journal_bytes = commands.journal_bytes(wanted.limits)
-    return commands.start_message(spec, job, runtime.environment(box), wanted.workdir, journal_bytes)
+    image = wanted.image if wanted.engine is EngineName.CONTAINER else None
+    return commands.start_message(spec, job, runtime.environment(box), wanted.workdir, journal_bytes, image)
 
 
 async def _record(runtime: Runtime, box: Box, job: str, argv: tuple[str, ...]) -> None:

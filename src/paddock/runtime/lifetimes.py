@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from paddock import fs, limits
-from paddock.errors import PaddockError, UserError
+from paddock.errors import PaddockError, Unavailable, UserError
 from paddock.model import BoxId, BoxState, WorkspaceMode
 from paddock.runtime import bases, channels, commands
 from paddock.runtime.box import Ending
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     Visit = Callable[[Box], Coroutine[None, None, None]]
 
 log = logging.getLogger(__name__)
+INCOMING = "incoming"  # in a box's directory: files of a checkpoint that is being restored (checkpoints.py)
 _RETRY_S = 5.0
 _LAST_WORDS_S = 1.0  # of a box that has spent its budget
 
@@ -146,6 +147,9 @@ class Lifetimes:
             self._background.later(attending, f"attend to the workspace of {box.name}")
 
     async def make(self, box: Box, listening: Callable[[], None] | None = None) -> Handle:
+        if not fs.is_missing(f"{box.directory}/{INCOMING}"):
+            hint = f"`paddock daemon stop`, and the next one finishes it; `paddock checkpoint ls {box.name}` has others"
+            raise Unavailable(f"the box {box.name!r} is not yet what it is restored to", hint=hint, code="restoring")
         await self._workspaces.enter(box)
         await self._visits.furnish(box)
         self._open_doors(box)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from paddock import agents, fs, guard
 from paddock.errors import UserError
-from paddock.model import BoxRequest, BoxSpec, Mount, NetworkRule, WorkspaceMode, check_name
+from paddock.model import BoxRequest, BoxSpec, EngineName, Mount, NetworkRule, WorkspaceMode, check_name
 from paddock.policy import Host, Pattern, presets
 from paddock.runtime.flags import canonical
 from paddock.secrets import services
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _SHAPE = (
     *("engine", "mounts", "limits", "mode", "branch", "masks", "writable", "ssh_keys", "logins"),
-    "with_settings",
+    *("with_settings", "template", "runtime"),
 )
 # As a project that narrows: what the user's file allows to all their boxes is not for one without a workspace.
 _ONLY_OWN_RULES = '[network]\ndefault = "deny"\n'
@@ -70,6 +70,8 @@ def normalise(
         logins=tuple(dict.fromkeys(request.logins)),
         tools=tuple(map(check_name, request.tools)),
         with_settings=request.with_settings,
+        template=_template(request, private, home),
+        runtime=request.runtime,
     )
 
 
@@ -144,6 +146,19 @@ def _different(spec: BoxSpec, what: str) -> UserError:
         hint=f"recreate it: `paddock rm {spec.name}`, then run again",
         code="different",
     )
+
+
+def _template(request: BoxRequest, private: tuple[str, ...], home: str) -> str:
+    is_container = request.engine is EngineName.CONTAINER
+    if is_container != bool(request.template) or (request.runtime and not is_container):
+        raise UserError(
+            "a container box, and no other, has a root of its own",
+            hint="give both: --engine container -t DIRECTORY or -t FILE",
+            code="bad-template",
+        )
+    if not is_container:
+        return ""
+    return guard.check_source(request.template, home=home, state_dirs=private, what="template")
 
 
 def _mount(mount: Mount, private: tuple[str, ...], home: str) -> Mount:

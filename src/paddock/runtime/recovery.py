@@ -14,9 +14,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock import fs, proc
+from paddock.engines.container.removal import remove_tree
 from paddock.errors import PaddockError, Unavailable
 from paddock.model import BoxId, BoxState
-from paddock.runtime import bases, commands, departures, homecoming, journals, records, runs, tooling
+from paddock.runtime import bases, checkpoints, commands, departures, homecoming, journals, records, runs, tooling
 from paddock.runtime.box import Box
 from paddock.runtime.rebuild import set_aside
 
@@ -57,6 +58,7 @@ class _Recovery:
             if self._has_files(box):
                 self._revive(box)
         self._write_down()
+        await checkpoints.settle(self._runtime, self._store)
         self._clear_journals()
         await asyncio.to_thread(self._runtime.kept.settle)
         self._clear_strays({*self._runtime.boxes, *kept})
@@ -213,4 +215,4 @@ async def _end_if_abandoned(runtime: Runtime, box: Box) -> None:
 
 def _empty(trash: str) -> None:
     for name in os.listdir(trash):
-        fs.remove_tree(f"{trash}/{name}")
+        remove_tree(f"{trash}/{name}")

@@ -60,7 +60,7 @@ def test_an_empty_entry_of_the_path_is_the_current_directory(programs: Path, mon
     assert spawn.resolve("tool", ":/usr/bin") == "./tool"
 
 
-STARTERS = pytest.mark.parametrize("start", [spawn.plain, spawn.tracked])
+STARTERS = pytest.mark.parametrize("start", [spawn.plain, spawn.forked])
 
 
 def _output(start: Callable[..., int], *argv: str) -> tuple[bytes, int]:
@@ -117,7 +117,7 @@ def test_a_program_that_cannot_start_is_an_error_here(start: Callable[..., int],
     os.close(null)
 
 
-@pytest.mark.parametrize("start", [spawn.plain, spawn.tracked])
+@pytest.mark.parametrize("start", [spawn.plain, spawn.forked])
 def test_a_terminal_becomes_the_controlling_one(start: Callable[..., int]) -> None:
     ours, theirs = os.openpty()
     pid = start("/bin/sh", ["sh", "-c", "tty; echo x > /dev/tty; exit 3"], ENV, [os.ttyname(theirs), theirs])
@@ -155,7 +155,7 @@ def _start_tree(start: Callable[..., int]) -> int:
 def test_a_tracked_tree_is_killed_to_the_last_daemon() -> None:
     def act() -> None:
         namespaces.own_proc()
-        pid = _start_tree(spawn.tracked)
+        pid = _start_tree(spawn.forked)
         until(lambda: len(spawn._descendants(pid)) == 3, "its daemons are reparented to it")
         spawn.kill_tree(pid)
         assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
@@ -188,7 +188,7 @@ def test_a_tree_that_keeps_forking_is_killed_too() -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_NPROC, (2000, 2000))
-        pid = spawn.tracked("/bin/sh", ["sh", "-c", script], ENV, [null, null, null])
+        pid = spawn.forked("/bin/sh", ["sh", "-c", script], ENV, [null, null, null])
         until(lambda: len(spawn._descendants(pid)) > 20, "it forks")
         spawn.kill_tree(pid)
         os.waitpid(pid, 0)

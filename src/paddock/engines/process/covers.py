@@ -156,8 +156,9 @@ class Covers:
         return {key: [number for number in reply[key] if isinstance(number, int)] for key in _ANSWER}
 
     async def _trees(self, operations: list[MountOp], placement: Placement) -> list[int]:
+        image = placement.spec.image
         if self._opener is not None:
-            return await self._opener.open(operations, placement.index)
+            return await self._opener.open(operations, placement.index, (image.uid, image.gid))
         _, trees = await self._ask("trees", {"paths": [op.source for op in operations]}, [])
         if len(trees) != len(operations):
             for fd in trees:

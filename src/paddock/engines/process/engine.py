@@ -41,6 +41,8 @@ _OVERLAY = re.compile(r"\boverlay (/.*): ([^:]*)$", re.DOTALL)  # the failure of
 
 
 class ProcessEngine:
+    _handle = ProcessHandle
+
     def __init__(self, state_dir: str, launcher: Launcher, held: bounds.Bounds) -> None:
         self._launcher = launcher
         self._bounds = held
@@ -101,17 +103,14 @@ class ProcessEngine:
         self, placement: Placement, pid: int, channel: socket.socket, planned: BaseException | None
     ) -> ProcessHandle:
         try:
-            held = handle.hold(placement, pid)
+            held = handle.hold(placement, pid, self._handle)
         except Unavailable as early:
             raise (await _last_words(channel) if planned is None else None) or early from None
         attaching = asyncio.ensure_future(self._attach(placement, pid))
         try:
             if planned is not None:
                 raise planned
-            *held.overlays, held.namespace = await _ready(channel)
-            self._covers.keep(placement, held.namespace)
-            await asyncio.shield(attaching)
-            channel.send(b"go")  # it runs nothing before it is in its cgroup
+            await self._bring_up(placement, held, channel, attaching)
         except BaseException as error:
             held.kill()
             held.close()
@@ -121,6 +120,14 @@ class ProcessEngine:
                 raise handle.ended_early() from error
             raise
         return held
+
+    async def _bring_up(
+        self, placement: Placement, held: ProcessHandle, channel: socket.socket, attaching: asyncio.Future[None]
+    ) -> None:
+        *held.overlays, held.namespace = await ready(channel)
+        self._covers.keep(placement, held.namespace)
+        await asyncio.shield(attaching)
+        channel.send(b"go")  # it runs nothing before it is in its cgroup
 
     async def _attach(self, placement: Placement, pid: int) -> None:
         # Moving a process between cgroups waits for readers all over the machine: it builds itself meanwhile.
@@ -224,7 +231,7 @@ class ProcessEngine:
         return self._plan(placement, sealed=True).describe()
 
 
-async def _ready(channel: socket.socket) -> list[int]:
+async def ready(channel: socket.socket) -> list[int]:
     """Wait for the box's own word that it is confined; the handles it keeps for us come with it."""
     fds: list[int] = []
     try:
@@ -246,7 +253,7 @@ async def _ready(channel: socket.socket) -> list[int]:
 async def _last_words(channel: socket.socket) -> Unavailable | None:
     """Of a box that ended before we had hold of it: why it did, if it said so."""
     try:
-        fds = await _ready(channel)
+        fds = await ready(channel)
     except Unavailable as error:
         return None if error.code == "start-start" else error
     for fd in fds:

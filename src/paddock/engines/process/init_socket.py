@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 SOCKET = "init.sock"
+KEEPER = "keeper.sock"  # of a container box: what holds its seal and its mounts is not its init
 HANDLES_MAX = 5  # of overlays, and one of its mounts
 _CONNECT_S = 0.1  # an init that takes nobody must not hold up the daemon, which waits here with all its boxes
 _ANSWER_S = 1.0
@@ -32,32 +33,32 @@ _BACKLOG = 512  # connections init has not taken yet: commands that start in one
 
 
 @contextlib.contextmanager
-def listening(placement: Placement) -> Iterator[socket.socket]:
+def listening(placement: Placement, name: str = SOCKET) -> Iterator[socket.socket]:
     """The listener that init gets; when its start fails there is nothing left to call at."""
-    _clear_place(_path(placement))
-    with fs.bind_unix(_directory(placement), SOCKET) as listener:
+    _clear_place(_path(placement, name))
+    with fs.bind_unix(_directory(placement), name) as listener:
         listener.listen(_BACKLOG)
         try:
             yield listener
         except BaseException:
-            remove(placement)
+            remove(placement, name)
             raise
 
 
-def remove(placement: Placement) -> None:
+def remove(placement: Placement, name: str = SOCKET) -> None:
     try:
-        os.unlink(_path(placement))
+        os.unlink(_path(placement, name))
     except FileNotFoundError:
         pass
 
 
-def connect(placement: Placement) -> socket.socket:
-    return fs.connect_unix(_directory(placement), SOCKET, timeout_s=_CONNECT_S)
+def connect(placement: Placement, name: str = SOCKET) -> socket.socket:
+    return fs.connect_unix(_directory(placement), name, timeout_s=_CONNECT_S)
 
 
-def reseal(placement: Placement, door: int) -> None:
+def reseal(placement: Placement, door: int, name: str = SOCKET) -> None:
     try:
-        with connect(placement) as channel:
+        with connect(placement, name) as channel:
             channel.settimeout(_RESEAL_S)
             socket.send_fds(channel, [frames.encode_message({"op": "seal"})], [door])
             answer = _first_message(channel)
@@ -67,13 +68,13 @@ def reseal(placement: Placement, door: int) -> None:
         raise _not_resealed(placement, str(answer.get("message"))[:200])
 
 
-def ask_handles(placement: Placement) -> list[int]:
+def ask_handles(placement: Placement, name: str = SOCKET) -> list[int]:
     """What init keeps for the host: handles of its overlays and, last, of its mount namespace.
 
     # TRUST: init's word; a descriptor that is none of these is of no use for what we do with it.
     """
     try:
-        with connect(placement) as channel:
+        with connect(placement, name) as channel:
             channel.settimeout(_ANSWER_S)
             channel.sendall(frames.encode_message({"op": "handles"}))
             return fs.receive_fds(channel, _REPLY_BYTES, HANDLES_MAX)[1]
@@ -82,10 +83,10 @@ def ask_handles(placement: Placement) -> list[int]:
         return []
 
 
-def ask_identity(placement: Placement, kernel_uid: int) -> Evidence | None:
+def ask_identity(placement: Placement, kernel_uid: int, name: str = SOCKET) -> Evidence | None:
     """A box started just before its daemon died has no record: the kernel says who answers on its socket."""
     try:
-        channel = connect(placement)
+        channel = connect(placement, name)
     except (OSError, Unavailable):  # nobody, or no socket, or one who takes nobody
         return None
     with channel:
@@ -108,8 +109,8 @@ def _directory(placement: Placement) -> str:
     return f"{placement.directory}/run"
 
 
-def _path(placement: Placement) -> str:
-    return f"{_directory(placement)}/{SOCKET}"
+def _path(placement: Placement, name: str) -> str:
+    return f"{_directory(placement)}/{name}"
 
 
 def _clear_place(path: str) -> None:

@@ -95,12 +95,13 @@ def private(ground: Ground) -> list[MountOp]:
     ]
 
 
-def network(ground: Ground) -> list[MountOp]:
+def network(ground: Ground, *, over_etc: bool = True) -> list[MountOp]:
     """What the gateway gives a box: its refusals to read, and its authority over the host's own list of them."""
     net = f"{ground.storage}/net"
     places = [("denials.jsonl", f"{RUN}/denials.jsonl"), ("bundle.pem", CA_BUNDLE)]
-    places += [("bundle.pem", f"/etc/{path}") for path in _plain_files(ground.etc, _BUNDLES)]
-    places += [("cacerts", f"/etc/{path}") for path in _plain_files(ground.etc, _JAVA_STORES)]
+    if over_etc:
+        places += [("bundle.pem", f"/etc/{path}") for path in _plain_files(ground.etc, _BUNDLES)]
+        places += [("cacerts", f"/etc/{path}") for path in _plain_files(ground.etc, _JAVA_STORES)]
     given = {name for name in dict(places) if os.path.isfile(f"{net}/{name}") and not os.path.islink(f"{net}/{name}")}
     return [
         bind(f"{net}/{name}", target, ground, own=True, extra=("noexec",)) for name, target in places if name in given
