@@ -228,3 +228,27 @@ def seconds(installation: Installation) -> float:
 def release(fifo: Path) -> None:
     with open(fifo, "w", encoding="utf-8"):
         pass
+
+
+def test_agents_at_work_on_one_checkout_are_told_apart_and_change_nothing_of_each_other(
+    installation: Installation,
+) -> None:
+    names = ("one", "two", "three")
+    for name in names:
+        os.mkfifo(installation.workspace / name)
+    script = 'for last; do :; done; echo "$last" > shared; echo ready; read go < "$last"; cat shared'
+    scripted.install(installation.workspace, script)
+    run = ("run", "-q", "--review", "--agent-file", "../mine.toml")
+    clients = {name: installation.spawn(*run, "--name", name, "--", name) for name in names}
+    for client in clients.values():
+        assert client.stdout is not None
+        assert client.stdout.readline() == b"ready\n"
+    rows = [row.split() for row in installation.cli("ls").stdout.decode().splitlines()[1:]]
+    assert {row[0] for row in rows if row[4:6] == ["mine", "headless"]} == set(names), "each is seen at work"
+    assert not (installation.workspace / "shared").exists(), "the host sees nothing of it"
+    for name in names:
+        assert installation.cli("exec", name, "sh", "-c", f"echo go > {name}").returncode == 0
+    for name, client in clients.items():
+        assert client.communicate(timeout=30)[0] == f"{name}\n".encode(), "what it wrote itself"
+        assert client.returncode == 0
+        assert installation.cli("diff", "--names", name).stdout == b" A shared\n"

@@ -7,9 +7,7 @@ Whether a keyring answers is found by keeping something in it. A value goes in b
 from __future__ import annotations
 
 import os
-import secrets
 
-from paddock import proc
 from paddock.errors import Unavailable
 from paddock.limits import KEYRING_S, SECRET_BYTES
 from paddock.secrets.value import Secret, read
@@ -17,6 +15,8 @@ from paddock.secrets.value import Secret, read
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from paddock import proc
 
 _PLACES = ("/usr/bin", "/usr/local/bin", "/run/current-system/sw/bin")
 _PASSED = ("DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR", "HOME", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "LANG")
@@ -43,6 +43,8 @@ class Keyring:
         """Whether it gives back what it was given."""
         if not self._program:
             return False
+        import secrets
+
         slot, probe = secrets.token_hex(16), Secret(secrets.token_hex(16))
         try:
             self.keep("probe", slot, probe)
@@ -75,6 +77,8 @@ class Keyring:
         return not done.code and not done.timed_out
 
     def _run(self, words: list[str], stdin: bytes = b"") -> proc.Finished:
+        from paddock import proc
+
         argv = [self._program, *words]
         return proc.run(
             argv, env=self._env, cwd="/", timeout_s=KEYRING_S, stdin=stdin, output_bytes_max=SECRET_BYTES + 2

@@ -11,7 +11,7 @@ import os
 import shlex
 import stat
 
-from paddock import fs, proc
+from paddock import fs
 from paddock.errors import PaddockError, Unavailable, UserError
 from paddock.limits import SECRET_BYTES, SECRET_COMMAND_S
 from paddock.secrets.ownfile import read_all
@@ -81,6 +81,8 @@ def _of_env(variable: str, environ: Mapping[str, str]) -> Secret:
 
 def _of_command(argv: list[str], environ: Mapping[str, str]) -> Secret:
     """What it says on stderr is not repeated: nobody knows what is in it."""
+    from paddock import proc
+
     done = proc.run(argv, env=environ, cwd="/", timeout_s=SECRET_COMMAND_S, output_bytes_max=SECRET_BYTES + 2)
     if done.timed_out:
         raise Unavailable(f"{argv[0]!r} did not end within {SECRET_COMMAND_S:.0f} s", hint="run it yourself to see why")

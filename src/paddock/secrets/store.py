@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import os
-import secrets
 import time
 
 from paddock import fs
@@ -142,6 +141,8 @@ class Store:
             raise
 
     def _keep(self, name: str, value: Secret) -> Source:
+        import secrets
+
         slot = secrets.token_hex(16)
         if self._keyring.answers():
             self._keyring.keep(name, slot, value)

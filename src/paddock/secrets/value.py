@@ -6,7 +6,6 @@ read as something else is what a value may consist of: printable ASCII without b
 
 from __future__ import annotations
 
-import hmac
 from typing import NoReturn
 
 from paddock.errors import UserError
@@ -30,6 +29,8 @@ class Secret:
 
     def is_same(self, text: str) -> bool:
         """Takes as long whether the first character differs or the last."""
+        import hmac  # with OpenSSL 3 ms, which who only names secrets does not need
+
         return hmac.compare_digest(self.__text.encode(), text.encode("utf-8", "surrogatepass"))
 
     def __eq__(self, other: object) -> bool:
