@@ -104,3 +104,12 @@ def test_a_fifo_does_not_hold_us(tree: Path) -> None:
     with pytest.raises(OSError, match="not a regular file"):
         hostpaths.open_resolved(str(tree / "ws/fifo"), trees(tree), os.O_RDONLY)
     os.close(hostpaths.open_resolved(str(tree / "fifo"), trees(tree), os.O_RDONLY))
+
+
+def test_a_directory_that_is_gone_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(UserError, match="current directory was removed"):
+        hostpaths.place(".")
+    assert hostpaths.place("/srv") == "/srv"

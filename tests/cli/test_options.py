@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +11,9 @@ from paddock import paths
 from paddock.cli import options, parser
 from paddock.errors import UserError
 from paddock.model import BoxRequest, EngineName, Limits, Mount
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
@@ -44,15 +47,6 @@ def test_what_is_no_mount_is_named(word: str) -> None:
     with pytest.raises(UserError, match="is not a mount") as caught:
         options.volumes([word])
     assert repr(word) in caught.value.message
-
-
-def test_a_directory_that_is_gone_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "gone").mkdir()
-    monkeypatch.chdir("gone")
-    Path(tmp_path / "gone").rmdir()
-    with pytest.raises(UserError, match="current directory was removed"):
-        options.place(".")
-    assert options.place("/srv") == "/srv"
 
 
 def test_an_engine_of_another_version_is_not_chosen() -> None:

@@ -34,6 +34,16 @@ def test_calls_share_one_connection(tmp_path: Path) -> None:
     assert daemon.connections == 1
 
 
+def test_something_is_done_while_the_daemon_answers(tmp_path: Path) -> None:
+    done: list[int] = []
+    with Answering(tmp_path, answering.echo) as daemon:
+        transport = Transport(daemon.where)
+        assert transport.call("v", {"n": 1}, lambda: done.append(1))[0] == {"n": 1}
+        assert transport.call("v", {"n": 2})[0] == {"n": 2}
+        transport.close()
+    assert (done, daemon.connections) == ([1], 1)
+
+
 def test_threads_may_share_a_client(tmp_path: Path) -> None:
     with Answering(tmp_path, answering.echo) as daemon:
         transport = Transport(daemon.where)

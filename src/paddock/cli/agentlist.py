@@ -7,8 +7,8 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from paddock import agents, codec, text, tools
+from paddock.cli.hostpaths import place
 from paddock.cli.main import warn
-from paddock.cli.options import place
 from paddock.client import lending
 from paddock.engines.process import hostprograms
 from paddock.errors import PaddockError, UserError

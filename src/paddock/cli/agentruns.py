@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 from paddock import agents, paths
 from paddock.agents import Found
-from paddock.cli import following, opening, terminal, turns
+from paddock.cli import attending, following, opening, terminal, turns
 from paddock.cli import options as words
-from paddock.cli.attach import Detached
+from paddock.cli.hostpaths import place
 from paddock.cli.main import warn
 from paddock.client.defining import checked
-from paddock.errors import PaddockError, UserError
+from paddock.errors import UserError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
     from paddock.agents import Agent, Turn
-    from paddock.client import Box, Command, Paddock
+    from paddock.client import Box, Paddock
     from paddock.model import BoxInfo, ExecSpec
 
 
@@ -37,35 +37,11 @@ def run(paddock: Paddock, options: argparse.Namespace) -> int:
         following.say_earlier(box, options)
         return 0
     command = box.session(spec, turn)
-    following.announce(command.box, options)
     try:
-        return _finish(paddock, command, options, is_run=not found.agent.plain)
-    except Detached:
-        print(f"\ndetached; `paddock run {box.name}` returns", file=sys.stderr)
-        options.rm = False
-        return 0
+        return attending.attend(paddock, command, options, is_run=not found.agent.plain)
     finally:
         if options.rm:
             _remove(box)
-
-
-def _finish(paddock: Paddock, command: Command, options: argparse.Namespace, *, is_run: bool) -> int:
-    """To the end, and then what became of the run, also when the box was ended."""
-    try:
-        code = following.finish(paddock, command, options, detachable=True, hint=not is_run)
-    except PaddockError:
-        if is_run:
-            _say_end(paddock, command, options)
-        raise
-    if is_run:
-        _say_end(paddock, command, options)
-    return code
-
-
-def _say_end(paddock: Paddock, command: Command, options: argparse.Namespace) -> None:
-    from paddock.cli import runend  # loads much, which the agent need not wait for
-
-    runend.say(paddock, command, options)
 
 
 def _exec_spec(options: argparse.Namespace, turn: Turn, box: Box) -> ExecSpec:
@@ -82,7 +58,7 @@ def _named(paddock: Paddock, options: argparse.Namespace) -> tuple[Found, BoxInf
     if options.agent_file:
         options.extra = [word for word in (options.workspace, *options.extra) if word]
         options.workspace, options.what = options.what, ""
-        return _checked(agents.read(words.place(options.agent_file)), infos, options), None
+        return _checked(agents.read(place(options.agent_file)), infos, options), None
     config = paddock.paths.config
     info = next((info for info in infos if info.name == options.what), None)
     if info:
@@ -94,7 +70,7 @@ def _named(paddock: Paddock, options: argparse.Namespace) -> tuple[Found, BoxInf
 
 def _checked(found: Found, infos: Sequence[BoxInfo], options: argparse.Namespace) -> Found:
     shown = (options.workspace or ".", *(word.removesuffix(":ro") for word in options.extra))
-    return checked(found, infos, [words.place(word) for word in shown])
+    return checked(found, infos, [place(word) for word in shown])
 
 
 def _require_program(paddock: Paddock, found: Found, info: BoxInfo | None, turn: Turn) -> None:

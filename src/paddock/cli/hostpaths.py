@@ -8,15 +8,24 @@ through descriptors that follow none, because the box may change the tree while 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from paddock import fs
 from paddock.errors import UserError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _LINKS_MAX = 40  # as the kernel
+
+
+def place(word: str) -> str:
+    """A host path as the caller means it: relative to where they are, ~ is their home."""
+    try:
+        return os.path.abspath(os.path.expanduser(word))
+    except FileNotFoundError as error:
+        hint = "go to a directory that exists"
+        raise UserError("the current directory was removed", hint=hint, code="no-cwd") from error
 
 
 def resolve(path: str, trees: Sequence[str]) -> str:

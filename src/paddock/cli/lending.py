@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-
-from paddock import text
+from paddock.cli.main import tell
 from paddock.client import lending
 from paddock.client.lending import lend, own_values
+from paddock.secrets import stored
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from paddock.agents import Agent
     from paddock.client import Paddock
@@ -21,14 +20,14 @@ if TYPE_CHECKING:
 def of(paddock: Paddock, options: argparse.Namespace) -> Lent:
     """What --secret says, told to whoever asked."""
     lent = lend(options.secret, paddock.paths)
-    _say(lent.said, options)
+    tell(lent.said, options)
     return lent
 
 
 def with_key(paddock: Paddock, options: argparse.Namespace, agent: Agent, lent: Lent, has: Sequence[SecretUse]) -> Lent:
     """What was lent, and a key of the agent's; told as if it had been asked for."""
     lent = lending.with_key(agent, lent, paddock.paths, has)
-    _say(lent.said, options)
+    tell(lent.said, options)
     return lent
 
 
@@ -41,11 +40,5 @@ def again(paddock: Paddock, box: BoxInfo, lent: Lent, options: argparse.Namespac
 
 
 def say_new(box: BoxInfo, lent: Lent, options: argparse.Namespace) -> None:
-    """`box` as it was before. A process has the environment that it was started with."""
-    names = [use.name for use in lent.uses if use not in box.secrets]
-    _say((f"secret {name}: new to {box.name}; commands that start from now on have it" for name in names), options)
-
-
-def _say(lines: Iterable[str], options: argparse.Namespace) -> None:
-    for line in lines if not getattr(options, "quiet", False) else ():
-        print(f"paddock: {text.neutralise(line, 4 * text.LINE_CHARS)}", file=sys.stderr)
+    """`box` as it was before."""
+    tell((stored.said_new(use, box.name) for use in lent.uses if use not in box.secrets), options)

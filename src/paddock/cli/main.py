@@ -11,7 +11,8 @@ from paddock.errors import PaddockError, Unavailable, UserError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import argparse
+    from collections.abc import Iterable, Sequence
     from typing import TextIO
 
 _PIPE = 128 + 13
@@ -102,6 +103,14 @@ def warn(message: str) -> None:
     from paddock import text
 
     _say(f"warning: {text.neutralise(message, _LINE_CHARS)}")
+
+
+def tell(lines: Iterable[str], options: argparse.Namespace) -> None:
+    """What we have to say of a box, unless it is to be quiet."""
+    from paddock import text
+
+    for line in lines if not getattr(options, "quiet", False) else ():
+        print(f"paddock: {text.neutralise(line, 4 * text.LINE_CHARS)}", file=sys.stderr)
 
 
 def say_open(network: str) -> None:

@@ -7,20 +7,12 @@ from typing import TYPE_CHECKING
 
 from paddock import paths
 from paddock.cli import amounts, environment, networds
+from paddock.cli.hostpaths import place
 from paddock.errors import UserError
 from paddock.model import BoxRequest, Budget, EngineName, Limits, Mount, WorkspaceMode
 
 if TYPE_CHECKING:
     import argparse
-
-
-def place(word: str) -> str:
-    """A host path as the caller means it: relative to where they are, ~ is their home."""
-    try:
-        return os.path.abspath(os.path.expanduser(word))
-    except FileNotFoundError as error:
-        hint = "go to a directory that exists"
-        raise UserError("the current directory was removed", hint=hint, code="no-cwd") from error
 
 
 def volumes(words: list[str]) -> tuple[Mount, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from paddock.agents import Turn, empty_prompt, split
 from paddock.cli import amounts, terminal
-from paddock.cli.options import place
+from paddock.cli.hostpaths import place
 from paddock.errors import UserError
 
 if TYPE_CHECKING:

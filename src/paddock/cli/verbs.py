@@ -184,9 +184,9 @@ def rm(options: argparse.Namespace) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    from paddock.cli import running
+    from paddock.cli import starting
 
-    return running.run(options)
+    return starting.run(options)
 
 
 def runs(options: argparse.Namespace) -> int:

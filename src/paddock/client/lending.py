@@ -7,10 +7,9 @@ from dataclasses import replace
 
 from paddock.errors import UserError
 from paddock.model import Lent, SecretUse
-from paddock.secrets import services
+from paddock.secrets import services, stored
 from paddock.secrets.binding import check_name
 from paddock.secrets.boxes import Exported, exported
-from paddock.secrets.record import Kind
 from paddock.secrets.store import opened
 
 _LOGINS = ("claude",)  # of which `paddock secret login` gets a token
@@ -36,16 +35,16 @@ def lend(words: Sequence[str], paths: Paths) -> Lent:
     for word in words:
         use, bound = _use(store, word.removesuffix(":ro"), read_only=word.endswith(":ro"))
         uses.append(use)
-        said.append(_said(use, bound))
+        said.append(stored.said(use, bound))
     return Lent(uses=tuple(uses), given=own_values(uses, paths), said=tuple(said))
 
 
 def keys(wanted: Keys, paths: Paths) -> Lent:
     """Those of an agent's keys that its user has: stored ones before exported ones, in the agent's own order."""
     store = opened(paths.secrets, os.environ)
-    stored = [name for name in wanted.any if store.find(name)]
-    shells = [name for name in wanted.any if name not in stored and _exported(name)]
-    found = [*stored, *shells]
+    kept = [name for name in wanted.any if store.find(name)]
+    shells = [name for name in wanted.any if name not in kept and _exported(name)]
+    found = [*kept, *shells]
     return lend(found if wanted.lend == "all" else found[:1], paths)
 
 
@@ -89,14 +88,13 @@ def _unset(variables: list[str]) -> str:
 def own_values(uses: Iterable[SecretUse], paths: Paths) -> dict[str, str]:
     """Of those whose value comes from a variable, what this environment has in it now."""
     store = opened(paths.secrets, os.environ)
-    return {use.name: value for use in uses if (value := os.environ.get(_variable(store, use), ""))}
+    return {use.name: value for use in uses if (value := os.environ.get(stored.variable(store, use), ""))}
 
 
 def _use(store: Store, name: str, *, read_only: bool) -> tuple[SecretUse, Binding]:
     check_name(name)
-    for known in services.same(name):
-        if record := store.find(known):
-            return SecretUse(name=known, read_only=read_only), record.binding
+    if kept := stored.use(store, name, read_only=read_only):
+        return kept
     found = _exported(name)
     if found is None:
         service = services.find(name)
@@ -110,16 +108,3 @@ def _use(store: Store, name: str, *, read_only: bool) -> tuple[SecretUse, Bindin
 def _exported(name: str) -> Exported | None:
     service = services.find(name)
     return next((found for found in exported(os.environ) if service and found.service == service.name), None)
-
-
-def _variable(store: Store, use: SecretUse) -> str:
-    if use.variable:
-        return use.variable
-    record = store.find(use.name)
-    return record.source.words[0] if record is not None and record.source.kind is Kind.ENV else ""
-
-
-def _said(use: SecretUse, bound: Binding) -> str:
-    origin = f" is {use.variable} of your shell;" if use.variable else ""
-    hosts, variables = ", ".join(bound.hosts), ", ".join(bound.env)
-    return f"secret {use.name}:{origin} goes to {hosts}; the box has a placeholder in {variables}"

@@ -107,8 +107,8 @@ class Transport:
     def __repr__(self) -> str:
         return f"<Transport {self._where.state}>"
 
-    def call(self, verb: str, args: Message) -> tuple[object, list[int]]:
-        """Ask, and ask again as long as that cannot do the same thing twice."""
+    def call(self, verb: str, args: Message, meanwhile: Callable[[], object] | None = None) -> tuple[object, list[int]]:
+        """Ask, and ask again as long as that cannot do the same thing twice; `meanwhile` is done until it answers."""
         question = request(verb, args)
         with self._lock:
             for _ in range(ATTEMPTS):
@@ -116,7 +116,7 @@ class Transport:
                     self._socket = starter.connect(self._where)
                 reply = Reply(verb)
                 try:
-                    return self._ask(self._socket, reply, question)
+                    return self._ask(self._socket, reply, question, meanwhile)
                 except (OSError, EOFError) as error:
                     self.close()
                     if not reply.may_ask_again(error):
@@ -129,11 +129,15 @@ class Transport:
             raise lost()
 
     @staticmethod
-    def _ask(sock: socket.socket, reply: Reply, question: bytes) -> tuple[object, list[int]]:
+    def _ask(
+        sock: socket.socket, reply: Reply, question: bytes, meanwhile: Callable[[], object] | None
+    ) -> tuple[object, list[int]]:
         try:
             sock.sendall(question)
         except ConnectionError:
             reply.unread = True  # it hung up, perhaps after saying why
+        if meanwhile is not None:
+            meanwhile()
         while True:
             data, fds = fs.receive_fds(sock, FRAME_DATA_BYTES, MAX_FDS)
             if reply.feed(data, fds):

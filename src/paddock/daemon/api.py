@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from paddock import codec, proc
 from paddock._version import VERSION
 from paddock.agents import Turn
-from paddock.daemon import network_api, run_api, secret_api, tool_api, workspace_api
+from paddock.daemon import network_api, run_api, secret_api, start_api, tool_api, workspace_api
 from paddock.daemon.answer import Answer, Nothing
 from paddock.errors import UserError
 from paddock.model import BoxRequest, ExecSpec, Limits
@@ -274,6 +274,7 @@ VERBS: dict[str, tuple[type, Verb]] = {
     **network_api.VERBS,
     **run_api.VERBS,
     **secret_api.VERBS,
+    **start_api.VERBS,
     **workspace_api.VERBS,
     **tool_api.VERBS,
 }

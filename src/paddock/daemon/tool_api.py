@@ -6,14 +6,13 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from paddock import agents, tools
+from paddock import agents
 from paddock.daemon.answer import Answer
 from paddock.runtime import tooling
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from paddock.paths import Paths
     from paddock.runtime import Runtime
 
     Verb = Callable[[Runtime, Any], Awaitable[Answer]]
@@ -35,19 +34,9 @@ class Program:
 
 async def program(runtime: Runtime, args: Program) -> Answer:
     """Whether it is known that an agent's program is there and takes these words; else it has to be asked."""
-    return Answer(result=await asyncio.to_thread(_is_known, runtime.paths, args))
-
-
-def _is_known(paths: Paths, args: Program) -> bool:
     agent = agents.of(args.agent, args.definition)
-    located = tools.located(agent, paths, args.caller_path, args.caller_home)
-    if located is None:
-        raise tools.missing(agent, args.caller_path, args.caller_home)
-    probe = tools.Probes(paths.probes).find(located.identity)
-    if probe is None or probe.problem:
-        return False
-    tools.refuse_missing(agent, probe, args.argv)
-    return True
+    caller = args.caller_path, args.caller_home
+    return Answer(result=await asyncio.to_thread(tooling.is_known, agent, runtime.paths, caller, args.argv))
 
 
 async def users(runtime: Runtime, args: Tree) -> Answer:

@@ -31,6 +31,13 @@ async def begin(runtime: Runtime, box: Box, turn: Turn, spec: ExecSpec) -> tuple
     return *await runs.launch(runtime, box, spec, turn), spec
 
 
+def attached(spec: ExecSpec, turn: Turn) -> ExecSpec:
+    """Without a terminal an agent that was given its prompt reads nothing: some would wait for an end of input."""
+    if turn.headless and turn.prompt:
+        return replace(spec, tty=None, stdin=False)
+    return replace(spec, keep=spec.tty is not None)
+
+
 def program(agent: Agent) -> str:
     """Boxes have the host's programs; one that only the box has is found there."""
     if agent.fallback and not os.access(f"/bin/{agent.program}", os.X_OK):

@@ -11,7 +11,7 @@ from paddock.errors import PaddockError, UserError
 from paddock.model import Mount, WorkspaceMode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from paddock.agents import Agent
     from paddock.paths import Paths
@@ -39,6 +39,21 @@ def kept(box: Box) -> tuple[Mount, ...]:
             return tuple(codec.from_wire(Mount, row, "tool") for row in json.load(file))
     except (OSError, ValueError, TypeError, PaddockError):
         return ()
+
+
+def is_known(agent: Agent, paths: Paths, caller: tuple[str, str], argv: Sequence[str]) -> bool:
+    """Whether the program said that it takes these words, for a caller of this PATH and home; UserError if it cannot.
+
+    One that is not known has to be asked.
+    """
+    located = tools.located(agent, paths, *caller)
+    if located is None:
+        raise tools.missing(agent, *caller)
+    probe = tools.Probes(paths.probes).find(located.identity)
+    if probe is None or probe.problem:
+        return False
+    tools.refuse_missing(agent, probe, argv)
+    return True
 
 
 def version_of(box: Box, agent: Agent, paths: Paths) -> str:

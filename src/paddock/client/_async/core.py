@@ -242,7 +242,10 @@ class AsyncPaddock:
 
     async def command(self, verb: str, **args: object) -> AsyncCommand:
         """A verb whose answer is a command's channel."""
-        result, fds = await self.started(verb, **args)
+        return await self.joined(*await self.started(verb, **args))
+
+    async def joined(self, result: object, fds: list[int]) -> AsyncCommand:
+        """The command of such an answer."""
         channel = AsyncChannel(one_channel(fds))
         try:
             answer = expect_object(result)

@@ -242,7 +242,10 @@ class Paddock:
 
     def command(self, verb: str, **args: object) -> Command:
         """A verb whose answer is a command's channel."""
-        result, fds = self.started(verb, **args)
+        return self.joined(*self.started(verb, **args))
+
+    def joined(self, result: object, fds: list[int]) -> Command:
+        """The command of such an answer."""
         channel = Channel(one_channel(fds))
         try:
             answer = expect_object(result)
