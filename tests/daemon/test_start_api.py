@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import pytest
-
 from paddock.daemon import api
 from paddock.errors import UserError
-from tests.support.serving import Peer, error, request, serving
+from tests.support.serving import Peer, error, serving
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 
 def test_what_is_not_plain_is_left_to_the_client_and_makes_nothing(tmp_path: Path) -> None:
@@ -44,6 +44,5 @@ def test_an_error_comes_with_what_was_said(tmp_path: Path, monkeypatch: pytest.M
             wrong = UserError("it is the wrong day", hint="tomorrow", code="day").to_wire()
             assert answer.result == {"said": [], "error": wrong}
             assert answer.fds == ()
-            assert request(workspace).workspace == str(workspace)
 
     asyncio.run(act())

@@ -134,9 +134,8 @@ def test_what_the_box_has_counts(tmp_path: Path) -> None:
         plan = await starts.planned(runtime, wanted)
         assert plan is not None
         assert plan.had == ()
-        box.row = replace(
-            box.row, spec=replace(box.row.spec, secrets=(SecretUse(name="groq", variable="GROQ_API_KEY"),))
-        )
+        shells = SecretUse(name="groq", variable="GROQ_API_KEY")
+        box.row = replace(box.row, spec=replace(box.row.spec, secrets=(shells,)))
         assert await starts.planned(runtime, wanted) is None, "another shell may have another value"
         box.row = replace(box.row, spec=replace(box.row.spec, secrets=(), name="claude"))
         assert await starts.planned(runtime, wanted) is None, "the name of a box comes before that of an agent"
@@ -151,7 +150,7 @@ def test_a_shell_needs_no_key_and_takes_no_words_of_agents(tmp_path: Path) -> No
         assert plan is not None
         assert (plan.turn.words, plan.said, plan.request.secrets) == (("-c", "true"), [], ())
         for one in ({"ask": True}, {"model": "x"}, {"json": True}):
-            assert await starts.planned(runtime, replace(shell, **one)) is None  # type: ignore[arg-type]
+            assert await starts.planned(runtime, replace(shell, **one)) is None
 
     _within(tmp_path, act)
 
