@@ -249,6 +249,6 @@ def test_agents_at_work_on_one_checkout_are_told_apart_and_change_nothing_of_eac
     for name in names:
         assert installation.cli("exec", name, "sh", "-c", f"echo go > {name}").returncode == 0
     for name, client in clients.items():
-        assert client.communicate(timeout=30)[0] == f"{name}\n".encode(), "what it wrote itself"
+        assert client.communicate(timeout=60)[0] == f"{name}\n".encode(), "what it wrote itself"
         assert client.returncode == 0
         assert installation.cli("diff", "--names", name).stdout == b" A shared\n"

@@ -25,7 +25,7 @@ IS_ROOT = os.getuid() == 0
 _PASSED = ("PATH", "HOME", "LANG", "TMPDIR")
 
 
-def until(condition: Callable[[], object], what: str, seconds: float = 10.0) -> None:
+def until(condition: Callable[[], object], what: str, seconds: float = 30.0) -> None:
     """Wait for something that is bound to happen; fails by name when it does not."""
     deadline = time.monotonic() + seconds
     while not condition():

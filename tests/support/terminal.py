@@ -69,7 +69,7 @@ class Person:
     def resize(self, rows: int, cols: int) -> None:
         fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
 
-    def sees(self, wanted: bytes, seconds: float = 20.0) -> bytes:
+    def sees(self, wanted: bytes, seconds: float = 40.0) -> bytes:
         """Wait until this is printed, after what was seen before; returns all up to its end."""
         deadline = time.monotonic() + seconds
         while (at := self.output.find(wanted, self._seen)) < 0:
@@ -78,7 +78,7 @@ class Person:
         begun, self._seen = self._seen, at + len(wanted)
         return self.output[begun : self._seen]
 
-    def leaves(self, seconds: float = 20.0) -> int:
+    def leaves(self, seconds: float = 40.0) -> int:
         """Wait for the end of ./paddock; returns its exit code. `output` is then complete."""
         deadline = time.monotonic() + seconds
         while self._process.poll() is None:
