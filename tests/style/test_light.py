@@ -157,3 +157,10 @@ def test_a_plain_run_does_not_load_policies_secrets_or_agents() -> None:
     done = subprocess.run([sys.executable, "-I", "-c", code, SRC], capture_output=True, text=True, check=True)
     heavy = {"paddock.policy", "paddock.secrets", "paddock.agents", "paddock.workspace", "asyncio", "tomllib"}
     assert heavy.intersection(done.stdout.split()) == set()
+
+
+def test_an_agent_is_asked_for_before_what_attaches_to_it_is_loaded() -> None:
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import paddock.cli.starting; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code, SRC], capture_output=True, text=True, check=True)
+    heavy = {"dataclasses", "typing", "paddock.model", "paddock.codec", "paddock.agents", "paddock.secrets", "tomllib"}
+    assert heavy.intersection(done.stdout.split()) == set()
