@@ -13,7 +13,7 @@ import pytest
 
 from paddock import paths
 from paddock.errors import UserError
-from tests.support import homes
+from tests.support import contract, homes
 
 if TYPE_CHECKING:
     import subprocess
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 ESC_NAME = "a\x1b[31mb"
 WORDS: dict[str, tuple[list[str], str]] = {  # what is wrong: the words, and what of them the error must name

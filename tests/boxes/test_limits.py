@@ -16,7 +16,7 @@ from paddock.engines.process import accounting
 from paddock.errors import PaddockError, Unavailable
 from paddock.limits import MIB
 from paddock.model import BoxState, Limits
-from tests.support import bombs
+from tests.support import bombs, contract
 from tests.support.installation import PROGRAM, alive, until
 from tests.support.worlds import PYTHON, World, init_pid
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from paddock.client import Paddock
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 # What becomes of a bomb with cgroups and without: "killed" with the reason told, or "refused" what it asked for.
 MEMORY_ENDS = {

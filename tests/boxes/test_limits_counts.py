@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock import limits
-from tests.support import bombs
+from tests.support import bombs, contract
 from tests.support.worlds import PYTHON
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 SLACK = 8  # what init and the program itself have open
 ALL = {

@@ -13,7 +13,7 @@ from paddock import fs, limits
 from paddock.errors import Unavailable
 from paddock.limits import MIB
 from paddock.model import BoxState, Limits
-from tests.support import bombs
+from tests.support import bombs, contract
 from tests.support.installation import until
 from tests.support.worlds import PYTHON, World, init_pid
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 
 def stored(installation: Installation) -> int:

@@ -12,6 +12,7 @@ from paddock.errors import UserError
 from paddock.model import BoxRequest, ExecSpec, WorkspaceMode
 from paddock.workspace import hostrefs
 from tests.boxes.test_homecoming import COMMIT, home_refs, inspect, kill, state, untouched
+from tests.support import contract
 from tests.support.installation import until
 from tests.support.terminal import Person
 from tests.workspace.scenes import git, make_repository, snapshot
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 BROKEN = f"{COMMIT}rm -rf .git/objects/??"
 MODES = {"live": (), "review": ("--review",), "clone": ("--clone", "--branch", "fix")}
 

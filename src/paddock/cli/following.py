@@ -30,6 +30,7 @@ def exec_spec(
     rows, cols = terminal.size()
     return ExecSpec(
         argv=tuple(argv),
+        of_image=not argv,
         env={**environment.of_terminal(is_tty=is_tty), **(env or {})},
         cwd=os.path.join(box.info.workspace, options.workdir) if box and options.workdir else "",
         tty=TtySize(rows=rows, cols=cols) if is_tty else None,
@@ -98,4 +99,5 @@ def announce(box: BoxInfo, options: argparse.Namespace) -> None:
         warn(f"token inside: whatever runs in {box.name} can read what a login of {', '.join(box.logins)} leaves there")
     if not options.quiet and os.isatty(2):
         mode = "" if box.mode is WorkspaceMode.LIVE else f", {box.mode.value}"
-        print(f"paddock: {box.engine.value} box {box.name}{mode}, network: {box.network}", file=sys.stderr)
+        tier = "gvisor" if box.runtime == "runsc" else box.engine.value
+        print(f"paddock: {tier} box {box.name}{mode}, network: {box.network}", file=sys.stderr)

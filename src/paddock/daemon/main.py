@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import hashlib
 import json
 import logging
@@ -16,13 +17,14 @@ from typing import TYPE_CHECKING
 
 from paddock import fs, limits, paths
 from paddock.daemon.server import Server, broken
+from paddock.engines.container.engine import ContainerEngine
 from paddock.engines.process import accounting, cgroups, operations
 from paddock.engines.process.bounds import Bounds
 from paddock.engines.process.engine import ProcessEngine
 from paddock.engines.process.warm import Launcher
 from paddock.errors import PaddockError
 from paddock.model import EngineName
-from paddock.runtime import Runtime, threads
+from paddock.runtime import Runtime, apart, boxparts, threads
 from paddock.runtime.approvals import Approvals
 from paddock.runtime.network import Networks
 from paddock.runtime.policies import Policies
@@ -34,6 +36,8 @@ from paddock.watch import Deadlines, Disk, HostSample, Memory, Watch
 if TYPE_CHECKING:
     import socket
     from collections.abc import Iterable, Mapping
+
+    from paddock.engines.base import Engine
 
 log = logging.getLogger(__name__)
 _BACKLOG = 512
@@ -83,7 +87,10 @@ async def _live(where: paths.Paths, store: Store, held: Bounds, listener: socket
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     launcher = Launcher(where.daemon_log)
-    engines = {EngineName.PROCESS: ProcessEngine(where.state, launcher, held)}
+    engines: dict[EngineName, Engine] = {
+        EngineName.PROCESS: ProcessEngine(where.state, launcher, held),
+        EngineName.CONTAINER: ContainerEngine(where.state, launcher, held),
+    }
     disk = Disk(_disk_of, unlinked_of=_unlinked_of, written_of=accounting.written_of)
     judges = (Deadlines(), Memory(accounting.memory_of), disk)
     try:
@@ -166,7 +173,8 @@ def _sample(where: paths.Paths) -> HostSample:
 
 
 def _disk_of(trees: tuple[str, ...]) -> int:
-    return sum(fs.tree_bytes(tree, _SCAN_ENTRIES, _SCAN_S, least_bytes=limits.FILE_BYTES)[0] for tree in trees)
+    how = functools.partial(apart.tree_bytes, least_bytes=limits.FILE_BYTES, passing=boxparts.KERNELS)
+    return sum(how(tree, _SCAN_ENTRIES, _SCAN_S)[0] for tree in trees)
 
 
 def _unlinked_of(init_pids: Iterable[int]) -> Mapping[int, int]:

@@ -94,12 +94,12 @@ class Staleness:
         why = box.sight.take()
         box.sight.is_due = box.sight.is_due or bool(why)
         moment = await asyncio.to_thread(_moment, box) if box.sight.is_due else None
-        if not handle.refresh():
-            if handle.is_idle():
+        if not handle.refresh() or (why and handle.keeps_names):
+            if await asyncio.to_thread(handle.is_idle):
                 return False
             box.notes.append(f"commands run in the box, which sees its workspace as it was: `paddock stop {box.name}`")
             return True
-        if moment is not None and handle.is_idle():
+        if moment is not None and await asyncio.to_thread(handle.is_idle):
             await asyncio.to_thread(_begin, box, moment)
             box.sight.is_due = False
         if why:

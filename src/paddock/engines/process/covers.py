@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from paddock import codec, fs
 from paddock.engines.base import LINK
+from paddock.engines.container import gvisor
 from paddock.engines.process import kernel
 from paddock.engines.process.operations import MountOp
 from paddock.errors import PaddockError, Unavailable
@@ -156,8 +157,10 @@ class Covers:
         return {key: [number for number in reply[key] if isinstance(number, int)] for key in _ANSWER}
 
     async def _trees(self, operations: list[MountOp], placement: Placement) -> list[int]:
+        image = placement.spec.image
         if self._opener is not None:
-            return await self._opener.open(operations, placement.index)
+            by_root = placement.spec.runtime == gvisor.NAME
+            return await self._opener.open(operations, placement.index, (image.uid, image.gid), by_root=by_root)
         _, trees = await self._ask("trees", {"paths": [op.source for op in operations]}, [])
         if len(trees) != len(operations):
             for fd in trees:

@@ -26,7 +26,7 @@ from paddock.readiness import readable
 from paddock.watch import WatchedBox
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Coroutine
 
     from paddock.engines.base import Handle, Placement
     from paddock.engines.process.plan import Plan
@@ -37,11 +37,14 @@ log = logging.getLogger(__name__)
 _BOX_ID = 1000  # the user inside a root caller's box
 _PLAN_BYTES = 1 << 20
 _OWN_TIMER_S = 1.0
-_OVERLAY = re.compile(r"\boverlay (/.*): ([^:]*)$", re.DOTALL)  # the failure of that operation (mounting.py)
+_OVERLAY = re.compile(r"\b(overlay|branch) (/.*): ([^:]*)$", re.DOTALL)  # the failure of one (mounting.py)
 
 
 class ProcessEngine:
+    _handle = ProcessHandle
+
     def __init__(self, state_dir: str, launcher: Launcher, held: bounds.Bounds) -> None:
+        self._state_dir = state_dir
         self._launcher = launcher
         self._bounds = held
         self._caller_uid = os.getuid()
@@ -63,15 +66,16 @@ class ProcessEngine:
         with init_socket.listening(placement) as listener:
             if listening:
                 listening()
-            return await self._start(placement, listener, door)
+            return await self._insist(lambda: self._attempt(placement, listener, door))
 
-    async def _start(self, placement: Placement, listener: socket.socket, door: int | None) -> ProcessHandle:
+    async def _insist(self, attempt: Callable[[], Coroutine[None, None, ProcessHandle]]) -> ProcessHandle:
+        """A launcher that somebody killed is asked once more."""
         try:
-            return await self._attempt(placement, listener, door)
+            return await attempt()
         except Unavailable as error:
             if error.code != DIED:
                 raise
-            return await self._attempt(placement, listener, door)  # what it may have cloned ended with our socket
+            return await attempt()  # what it may have cloned ended with our socket
 
     async def _attempt(self, placement: Placement, listener: socket.socket, door: int | None) -> ProcessHandle:
         """The launcher clones while we make the plan; the process waits for it, as do commands sent to its socket."""
@@ -101,17 +105,14 @@ class ProcessEngine:
         self, placement: Placement, pid: int, channel: socket.socket, planned: BaseException | None
     ) -> ProcessHandle:
         try:
-            held = handle.hold(placement, pid)
+            held = handle.hold(placement, pid, self._handle)
         except Unavailable as early:
             raise (await _last_words(channel) if planned is None else None) or early from None
         attaching = asyncio.ensure_future(self._attach(placement, pid))
         try:
             if planned is not None:
                 raise planned
-            *held.overlays, held.namespace = await _ready(channel)
-            self._covers.keep(placement, held.namespace)
-            await asyncio.shield(attaching)
-            channel.send(b"go")  # it runs nothing before it is in its cgroup
+            await self._bring_up(placement, held, channel, attaching)
         except BaseException as error:
             held.kill()
             held.close()
@@ -121,6 +122,14 @@ class ProcessEngine:
                 raise handle.ended_early() from error
             raise
         return held
+
+    async def _bring_up(
+        self, placement: Placement, held: ProcessHandle, channel: socket.socket, attaching: asyncio.Future[None]
+    ) -> None:
+        *held.overlays, held.namespace = await ready(channel)
+        self._covers.keep(placement, held.namespace)
+        await asyncio.shield(attaching)
+        channel.send(b"go")  # it runs nothing before it is in its cgroup
 
     async def _attach(self, placement: Placement, pid: int) -> None:
         # Moving a process between cgroups waits for readers all over the machine: it builds itself meanwhile.
@@ -142,15 +151,24 @@ class ProcessEngine:
             memory_by_kernel=self._bounds.holds_memory(),
             sealed=sealed,
             localhost_ports=placement.localhost_ports if sealed else (),
+            home_layers=tuple(map(self._tree, spec.home_layers)),
             view=placement.view,
             tools=placement.tools,
         )
         return plans.make(spec, ground)
 
+    def _tree(self, layer: str) -> str:
+        """A directory of the user's, or one of the store's (images/layers.py)."""
+        kind, _, name = layer.partition(":")
+        return layer if layer.startswith("/") else f"{self._state_dir}/layers/{kind}/{name}/tree"
+
     # -- while it runs, and after --------------------------------------------------------------------------------------
 
     def reseal(self, placement: Placement, door: int) -> None:
         init_socket.reseal(placement, door)
+
+    async def save(self, placement: Placement) -> str:
+        raise Unavailable(f"the processes of {placement.spec.name!r} are the host's kernel's", code="no-memory")
 
     def connect(self, placement: Placement) -> socket.socket:
         return init_socket.connect(placement)
@@ -224,7 +242,7 @@ class ProcessEngine:
         return self._plan(placement, sealed=True).describe()
 
 
-async def _ready(channel: socket.socket) -> list[int]:
+async def ready(channel: socket.socket) -> list[int]:
     """Wait for the box's own word that it is confined; the handles it keeps for us come with it."""
     fds: list[int] = []
     try:
@@ -246,7 +264,7 @@ async def _ready(channel: socket.socket) -> list[int]:
 async def _last_words(channel: socket.socket) -> Unavailable | None:
     """Of a box that ended before we had hold of it: why it did, if it said so."""
     try:
-        fds = await _ready(channel)
+        fds = await ready(channel)
     except Unavailable as error:
         return None if error.code == "start-start" else error
     for fd in fds:
@@ -257,8 +275,9 @@ async def _last_words(channel: socket.socket) -> Unavailable | None:
 def _failed(reply: dict[str, object]) -> Unavailable:
     step, error = reply.get("step", "start"), reply.get("error", "it ended without a word")
     if no_overlay := _OVERLAY.search(str(error)):
+        needs = "--review" if no_overlay[1] == "overlay" else "a box that has had a checkpoint"
         return Unavailable(
-            f"no overlay can be mounted over {no_overlay[1]}, which --review needs: {no_overlay[2]}",
+            f"no overlay can be mounted over {no_overlay[2]}, which {needs} needs: {no_overlay[3]}",
             hint="`paddock doctor` tries it: if its line `overlay` is ok, it is the file system; --clone needs none",
             code="no-overlay",
         )

@@ -44,10 +44,10 @@ class Launcher:
         async with self._lock:
             await self._ensure()
 
-    async def clone(self, uid_map: str, gid_map: str, plan: int, listener: int) -> int:
-        """Returns the pid of a new process that waits for its plan on `plan`."""
+    async def clone(self, uid_map: str, gid_map: str, plan: int, *listeners: int) -> int:
+        """Returns the pid of a new process that waits for its plan on `plan`; one with two listeners is a keeper."""
         request = {"op": "box", "uid_map": uid_map, "gid_map": gid_map}
-        reply, _ = await self._ask(request, [plan, listener])
+        reply, _ = await self._ask(request, [plan, *listeners])
         pid = reply.get("pid")
         if not isinstance(pid, int):
             raise _broken("it sent no pid")

@@ -1,0 +1,35 @@
+"""checkpoint export, checkpoint import."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+from paddock import codec
+from paddock.cli import placing
+from paddock.cli.ticking import Ticking
+from paddock.client import Paddock
+from paddock.errors import UserError
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def export(options: argparse.Namespace) -> int:
+    name, _, wanted = options.checkpoint.partition("@")
+    with Paddock() as paddock, placing.outgoing(paddock, options.output) as (place, directory):
+        digest = paddock.named(name).export(wanted, place, directory=directory)
+    done = {"checkpoint": options.checkpoint, "file": place, "digest": digest}
+    print(json.dumps(done, indent=2) if options.json else place)
+    return 0
+
+
+def import_(options: argparse.Namespace) -> int:
+    if options.file == "-" and os.isatty(0):
+        raise UserError("standard input is a terminal", hint="give a file, or a pipe", code="usage")
+    path = f"/proc/{os.getpid()}/fd/0" if options.file == "-" else options.file
+    with Paddock() as paddock, Ticking(f"{paddock.paths.layers}/staging"):
+        box = paddock.import_checkpoint(path, options.name, workspace=options.workspace or ".")
+    print(json.dumps(codec.to_wire(box.info), indent=2) if options.json else box.name)
+    return 0
