@@ -24,7 +24,7 @@ pytestmark = pytest.mark.box
 each_agent = pytest.mark.parametrize("agent", NAMED, ids=lambda agent: agent.name)
 FIRST, SECOND = "Count the lambs.", "And now the ewes."
 LAMBS, EWES = "There are 4217 lambs.", "There are 1729 ewes."
-WRONG_KEY_S = 50.0  # and not after minutes of trying again; the machine may have other work
+WRONG_KEY_S = 20.0  # and not after minutes of trying again
 
 
 def lend(pasture: Pasture, agent: Named, *, key: str = "") -> None:

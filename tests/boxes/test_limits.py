@@ -80,7 +80,7 @@ def test_a_fork_bomb_stops_at_the_limit_and_its_neighbours_do_not_notice(world: 
 
         family = accounting.family(init)
         assert world.cli("rm", "-f", "bomb").returncode == 0
-        until(lambda: not any(map(alive, family)), "nothing of the bomb is left")
+        until(lambda: not any(map(alive, family)), "nothing of the bomb is left", 5)
         check_unharmed(world, sdk, before)
 
 
@@ -95,7 +95,7 @@ def test_a_fork_bomb_that_ignores_requests_is_stopped_all_the_same(world: World)
         began = time.monotonic()
         bomb.stop(grace_s=0.5)
         assert time.monotonic() - began < 10
-        until(lambda: not any(map(alive, family)), "nothing of the bomb is left")
+        until(lambda: not any(map(alive, family)), "nothing of the bomb is left", 5)
         assert bomb.refresh().state is BoxState.STOPPED
         assert bomb.exec(["echo", "again"]).stdout == b"again\n"
 

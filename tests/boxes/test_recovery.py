@@ -371,7 +371,7 @@ def test_a_killed_init_fails_its_box_and_no_other(home: Installation, sdk: Paddo
     _, err = streaming.communicate(timeout=20)
     assert streaming.returncode == 137
     assert b"its first process ended unexpectedly" in err
-    until(lambda: sdk.get("hit").info.state is BoxState.FAILED, "the box is marked")
+    until(lambda: sdk.get("hit").info.state is BoxState.FAILED, "the box is marked", 5)
     assert sdk.get("hit").info.reason == "its first process ended unexpectedly"
     assert (sdk.get("other").info.state, sdk.get("other").info.pid) == (BoxState.RUNNING, other_pid)
     assert sdk.named("hit").exec(["cat", "/home/agent/file"]).stdout == b"kept\n"
@@ -515,7 +515,7 @@ def test_a_limit_that_passed_while_no_daemon_ran_holds_at_once(home: Installatio
     home.kill_daemon()
     time.sleep(5.1)  # the time that passes is what is tested
     assert alive(pid)
-    until(lambda: sdk.get("timed").info.state is BoxState.FAILED, "the wall time is over")
+    until(lambda: sdk.get("timed").info.state is BoxState.FAILED, "the wall time is over", 5)
 
 
 # -- boxes around one command ------------------------------------------------------------------------------------------
