@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from benches.figures import Figure, Samples, Target, Yardstick
 from paddock.agents import Turn, compose, of
 from paddock.runtime import seeding
+from paddock.runtime.homes import Home
 from tests.support.agents import NAMED, NotInstalled, installed
 from tests.support.pasture import Pasture, Services
 
@@ -100,7 +101,7 @@ class _Claude:
         environ = {**os.environ, **definition.env, "HOME": str(self._home), "ANTHROPIC_API_KEY": self._key}
         environ["NODE_EXTRA_CA_CERTS"] = environ["SSL_CERT_FILE"] = str(self._services.root / "bundle.pem")
         for one in definition.seed:
-            seeding.seed(str(self._home), one, str(self._pasture.workspace), environ)
+            seeding.seed(Home(str(self._home)), one, str(self._pasture.workspace), environ)
         words = compose(definition, Turn(prompt="x", headless=True))
         enter = [*self._services.enter, f"--wd={self._pasture.workspace}"]
         return self._until_request([*enter, self._program, *words], environ)

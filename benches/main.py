@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING
 from benches import (
     agent,
     boxes1000,
+    build,
     bulk,
+    checkpoints,
     cli,
     command,
+    container,
     files,
     gateway,
+    gvisor,
     inspected,
     machine,
     memory,
@@ -38,6 +42,7 @@ FORMAT = 1
 GROUPS: dict[str, Callable[[Installation], list[Figure]]] = {
     "run": run.measure,
     "exec": command.measure,
+    "container": container.measure,
     "cli": cli.measure,
     "memory": memory.measure,
     "bulk": bulk.measure,
@@ -48,9 +53,12 @@ GROUPS: dict[str, Callable[[Installation], list[Figure]]] = {
     "inspected": inspected.measure,
     "workspace": workspace.measure,
     "agent": agent.measure,
+    "gvisor": gvisor.measure,
+    "checkpoints": checkpoints.measure,
+    "build": build.measure,
     "boxes1000": boxes1000.measure,
 }
-LONG = ("boxes1000",)
+LONG = ("checkpoints", "boxes1000")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

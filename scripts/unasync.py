@@ -22,7 +22,7 @@ SUBSTITUTIONS = (
     (r"Iterator, Sequence", "Iterator, Sequence"),
     (r"\baio_transport\b", "transport"),
     (r"\b_async\b", "_sync"),
-    (r"\bAsync(Paddock|Box|Command|Channel|Transport|Files|Policies|Calls)\b", r"\1"),
+    (r"\bAsync(Paddock|Box|Command|Channel|Transport|Files|Policies|Templates|Calls|Build|Builds|Starts)\b", r"\1"),
     (r"on an event loop: the source of both", "on blocking calls"),
     (
         r"Written once, async; scripts/unasync\.py makes _sync/ from it\.",

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
+from tests.support import contract, roots
 from tests.support.installation import Installation
 from tests.support.origin import Origin
+from tests.support.perkind import PerKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from paddock.client import Paddock
 
@@ -34,20 +37,37 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs root"))
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    contract.parametrize(metafunc)
+
+
 @pytest.fixture(scope="session")
-def _shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    installation = Installation(tmp_path_factory.mktemp("shared"))
-    yield installation
-    installation.close()
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A root file system for all container boxes."""
+    return roots.make(tmp_path_factory.mktemp("root") / "tree")
+
+
+@pytest.fixture(autouse=True)
+def box_kind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every box of the test is of this kind (tests/support/contract.py)."""
+    name = getattr(request, "param", contract.PROCESS)
+    made = contract.Kind() if name == contract.PROCESS else contract.find(name, request.getfixturevalue("root"))
+    yield from contract.being(made)
+
+
+@pytest.fixture(scope="session")
+def _shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PerKind[Installation]]:
+    with PerKind(lambda kind: Installation(tmp_path_factory.mktemp(f"shared-{kind}"))) as made:
+        yield made
 
 
 @pytest.fixture
-def installation(_shared: Installation) -> Iterator[Installation]:
-    """The session's installation, without a box before and after; its workspace is emptied too."""
-    yield _shared
-    _shared.clear()
-    for entry in _shared.workspace.iterdir():
-        _remove(entry)
+def installation(_shared: PerKind[Installation]) -> Iterator[Installation]:
+    """The session's installation for this kind, without a box before and after; its workspace is emptied too."""
+    found = _shared.get()
+    yield found
+    found.clear()
+    found.sweep()
 
 
 @pytest.fixture
@@ -71,9 +91,3 @@ def origin() -> Iterator[Origin]:
     """A server on the host's loopback."""
     with Origin() as served:
         yield served
-
-
-def _remove(entry: os.PathLike[str]) -> None:
-    from paddock import fs
-
-    fs.remove_tree(os.fspath(entry))

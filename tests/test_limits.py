@@ -9,7 +9,8 @@ import pytest
 from paddock import limits
 
 ADDRESSES = ("GATEWAY_ADDRESS", "REFUSAL_ADDRESS", "SYNTHETIC_FIRST", "SYNTHETIC_LAST")
-ALL = {name: value for name, value in vars(limits).items() if name.isupper() and name not in ADDRESSES}
+LINK = ("LINK_ADDRESS", "LINK_BOX_ADDRESS")  # only the two ends of a link ever see them
+ALL = {name: value for name, value in vars(limits).items() if name.isupper() and name not in (*ADDRESSES, *LINK)}
 UNITS = ("_BYTES", "_CHARS", "_ENTRIES", "_S", "_MAX", "_DEFAULT", "_PER_BOX", "_PORT")
 COUNTS = {"KIB", "MIB", "GIB", "FRAME_NESTING", "OPEN_FILES", "INOTIFY_INSTANCES", "INOTIFY_WATCHES", "NICE"}
 

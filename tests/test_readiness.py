@@ -9,7 +9,7 @@ import socket
 
 import pytest
 
-from paddock.readiness import readable
+from paddock.readiness import readable, within
 
 
 def test_a_message_and_an_end_are_something_to_read() -> None:
@@ -54,5 +54,30 @@ def test_who_gives_up_leaves_no_reader() -> None:
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
             assert not asyncio.get_running_loop().remove_reader(ours.fileno())
+
+    asyncio.run(act())
+
+
+def test_who_is_cancelled_in_the_moment_in_which_it_is_done_is_cancelled() -> None:
+    async def act() -> None:
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        waiting = asyncio.ensure_future(within(done, 10))
+        await asyncio.sleep(0)
+        done.set_result(1)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(act())
+
+
+def test_what_is_done_in_time_is_answered_and_what_is_not_is_ended() -> None:
+    async def act() -> None:
+        assert await within(asyncio.sleep(0, "result"), 5) == "result"
+        assert await within(asyncio.sleep(0, "result"), None) == "result"
+        late = asyncio.ensure_future(asyncio.sleep(60))
+        with pytest.raises(TimeoutError):
+            await within(late, 0.01)
+        assert late.cancelled()
 
     asyncio.run(act())

@@ -16,7 +16,7 @@ from paddock import limits
 from paddock.engines.process import accounting
 from paddock.limits import GIB, MIB
 from paddock.model import BoxId
-from paddock.watch import Deadlines, Disk, HostSample, Judge, Memory, Verdict, Watch, WatchedBox
+from paddock.watch import Casualties, Deadlines, Disk, HostSample, Judge, Memory, Verdict, Watch, WatchedBox
 
 PLENTY = HostSample(mem_available=8 * GIB, disk_free=80 * GIB)
 STEP = limits.WATCH_STEP_BYTES
@@ -266,6 +266,14 @@ def test_exact_figures_are_asked_for_only_when_the_host_needs_a_victim() -> None
     assert figures.within[1] == {}
 
 
+def test_a_box_that_cannot_go_on_without_what_the_kernel_ended_is_stopped() -> None:
+    said = [""]
+    boxes = [box(1), box(2, killed=lambda: said[-1])]
+    assert Casualties().step(1.0, PLENTY, boxes) == []
+    said.append("memory limit")
+    assert Casualties().step(1.0, PLENTY, boxes) == [Verdict(box_id=boxes[1].id, reason="memory limit")]
+
+
 def test_a_deadline_is_kept_to_the_moment() -> None:
     boxes = [box(1, deadline_s=10.0, wall_s=8.5), box(2)]
     assert Deadlines().step(9.999, PLENTY, boxes) == []
@@ -307,6 +315,16 @@ def run(subject: Watch) -> None:
     with pytest.raises(BaseExceptionGroup) as caught:
         asyncio.run(limited())
     assert caught.value.subgroup(Stop) is not None
+
+
+def test_a_judge_that_stumbles_over_what_a_box_says_ends_no_watch() -> None:
+    def stumble(*_: object) -> dict[int, int]:
+        raise ValueError("not a number")
+
+    subject, seen = watch([Memory(stumble), Deadlines()])
+    subject.add(box(1, deadline_s=time.monotonic() + 0.5, wall_s=0.5))
+    run(subject)
+    assert seen == ["b1 wall time limit: 0.5 s are over"]
 
 
 def test_a_deadline_is_reported_while_another_judge_is_at_work() -> None:

@@ -52,6 +52,11 @@ class Paths:
         return f"{self.state}/daemon.lock"
 
     @property
+    def apply_lock(self) -> str:
+        """Boxes bring their changes home one after another."""
+        return f"{self.state}/apply.lock"
+
+    @property
     def network(self) -> str:
         """Logs of what the gateway decided."""
         return f"{self.state}/network"
@@ -91,6 +96,16 @@ class Paths:
         return f"{self.state}/kept"
 
     @property
+    def layers(self) -> str:
+        """What the roots of container boxes are made of."""
+        return f"{self.state}/layers"
+
+    @property
+    def templates(self) -> str:
+        """The list of templates, for the day on which the database is lost."""
+        return f"{self.state}/templates.json"
+
+    @property
     def gateway_log(self) -> str:
         return f"{self.state}/gateway.log"
 
@@ -98,6 +113,11 @@ class Paths:
     def policy(self) -> str:
         """The user's own rules."""
         return f"{self.config}/policy.toml"
+
+    @property
+    def storage(self) -> str:
+        """The user's own quotas."""
+        return f"{self.config}/storage.toml"
 
     @property
     def private(self) -> tuple[str, ...]:

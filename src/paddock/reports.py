@@ -227,3 +227,53 @@ class RunInfo:
     metered: bool = False  # whether usage and cost are counted in this box
     usage: tuple[ModelUse, ...] = ()
     cost_picodollars: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointInfo:
+    """A state of a box that it can be put back to, and that others can start from."""
+
+    box: str
+    name: str
+    id: str
+    created_at: str
+    parts: tuple[str, ...]  # what it holds: root, home, review, git, workspace, memory
+    disk_bytes: int = 0  # of what it froze itself; forks may share it
+    is_measured: bool = True  # whether that is all of it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateInfo:
+    """A template; what its image says of itself is somebody else's words."""
+
+    name: str  # NAME:TAG
+    source: str  # what it was made of: file, registry, box, build
+    digest: str  # the sum of that, where it has one
+    created_at: str
+    layers: tuple[str, ...]  # lowest first
+    boxes: tuple[str, ...]  # made of it; it can go without them
+    architecture: str = ""
+    user: str = ""
+    workdir: str = ""
+    entrypoint: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    env_names: tuple[str, ...] = ()
+    disk_bytes: int = 0  # of its layers, which others may share; 0 where nobody asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifferenceInfo:
+    kind: str  # added, removed or changed
+    path: str  # agent-written: neutralise before it is shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpaceInfo:
+    """What something takes of the disk."""
+
+    kind: Literal["box", "checkpoint", "template", "layer", "tools", "build cache"]
+    name: str
+    own_bytes: int
+    shared_bytes: int = 0  # layers that others are made of too
+    is_whole: bool = True  # whether all of it was measured
+    is_used: bool = True

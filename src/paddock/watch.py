@@ -29,7 +29,8 @@ from paddock.model import BoxId
 
 MemoryOf = Callable[[Iterable[int], Mapping[int, int]], Mapping[int, int]]  # accounting.memory_of
 DiskOf = Callable[[tuple[str, ...]], int]
-BytesOf = Callable[[Iterable[int]], Mapping[int, int]]  # accounting.unlinked_of and written_of, by init pid
+BytesOf = Callable[[Iterable[int]], Mapping[int, int]]  # accounting.written_of, by init pid
+UnlinkedOf = Callable[[Mapping[int, tuple[str, ...]]], Mapping[int, int]]  # accounting.unlinked_of
 Clock = Callable[[], float]
 
 _FLOOR_PAUSE_S: Final = 2.0  # a stopped box gives back what it held within this time, before another is chosen
@@ -60,9 +61,11 @@ class WatchedBox:
     memory_bytes: int | None = None
     disk_bytes: int | None = None
     paths: tuple[str, ...] = ()  # what counts as its disk
+    places: tuple[str, ...] = ()  # where that lies for the box: files without a name are known by where they had one
     deadline_s: float | None = None  # monotonic
     wall_s: float = 0.0  # for the message
     active: bool = False  # a command runs in it
+    killed: Callable[[], str] | None = None  # which processes of it the kernel ended, if it cannot go on without them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +93,17 @@ class Deadlines:
     def step(self, now_s: float, host: HostSample, boxes: Collection[WatchedBox]) -> list[Verdict]:  # noqa: ARG002
         overdue = [box for box in boxes if box.deadline_s is not None and now_s >= box.deadline_s]
         return [Verdict(box_id=box.id, reason=f"wall time limit: {box.wall_s:g} s are over") for box in overdue]
+
+
+class Casualties:
+    """The judge of boxes that hang, for ever, when the kernel ends one of their processes."""
+
+    def takes_time(self, now_s: float, host: HostSample, boxes: Collection[WatchedBox]) -> bool:  # noqa: ARG002
+        return False
+
+    def step(self, now_s: float, host: HostSample, boxes: Collection[WatchedBox]) -> list[Verdict]:  # noqa: ARG002
+        told = [(box, box.killed()) for box in boxes if box.killed is not None]
+        return [Verdict(box_id=box.id, reason=reason) for box, reason in told if reason]
 
 
 class _Accounting(abc.ABC):
@@ -236,7 +250,7 @@ class Disk(_Accounting):
         disk_of: DiskOf,
         clock: Clock = time.monotonic,
         *,
-        unlinked_of: BytesOf = lambda _: {},
+        unlinked_of: UnlinkedOf = lambda _: {},
         written_of: BytesOf = lambda _: {},
     ) -> None:
         super().__init__(clock)
@@ -260,7 +274,7 @@ class Disk(_Accounting):
     def _measure(self, boxes: Collection[WatchedBox], *, exact: bool) -> Mapping[int, int]:  # noqa: ARG002
         pids = [box.init_pid for box in boxes]
         self._written = self._written_of(pids)
-        unlinked = self._unlinked_of(pids)
+        unlinked = self._unlinked_of({box.init_pid: box.places for box in boxes})
         held = {}
         for box in boxes:
             try:
@@ -337,11 +351,15 @@ class Watch:
                 self._report(judge.step(now_s, host, boxes), boxes)
 
     async def _step_aside(self, judge: Judge, now_s: float, host: HostSample, boxes: tuple[WatchedBox, ...]) -> None:
+        loop = asyncio.get_running_loop()
         try:
-            loop = asyncio.get_running_loop()
-            self._report(await loop.run_in_executor(self._threads, judge.step, now_s, host, boxes), boxes)
+            verdicts = await loop.run_in_executor(self._threads, judge.step, now_s, host, boxes)
         except (OSError, PaddockError) as error:
             _log.warning("the watch cannot account boxes: %s", error)
+        except Exception:  # noqa: BLE001  what a box says of itself ends no watch, and with that the daemon
+            _log.exception("the watch cannot account boxes")
+        else:
+            self._report(verdicts, boxes)
         finally:
             self._busy.discard(judge)
 

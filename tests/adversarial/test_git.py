@@ -11,6 +11,7 @@ import pytest
 
 from paddock.errors import UserError
 from paddock.model import Mount, View, WorkspaceMode
+from tests.support import contract
 from tests.support.attack import inside, outside
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 
 def git(repository: Path, *words: str) -> str:

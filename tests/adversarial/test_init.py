@@ -22,7 +22,7 @@ from paddock import fs
 from paddock.agents import Turn
 from paddock.errors import PaddockError, Unavailable, UserError
 from paddock.model import ExecSpec, TtySize
-from tests.support import attack
+from tests.support import attack, contract
 from tests.support.attack import PYTHON, inside
 from tests.support.installation import IS_ROOT, alive, until
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 MESSAGE, STDIN, STDOUT, STDERR, FILE = range(5)
 

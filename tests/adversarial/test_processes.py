@@ -16,7 +16,7 @@ import pytest
 
 from paddock import frames, limits
 from paddock.model import ExecSpec, Limits
-from tests.support import attack
+from tests.support import attack, contract
 from tests.support.attack import PYTHON, Terminal, inside, number, outside, twin
 from tests.support.installation import IS_ROOT, until
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 DENIED = {"EPERM", "ENOSYS"}
 
 # -- PROC-01, PROC-02: rights ------------------------------------------------------------------------------------------

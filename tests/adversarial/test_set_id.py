@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import contract
 from tests.support.attack import inside, number, outside
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.WITH_GVISOR
 
 SET_ID = stat.S_ISUID | stat.S_ISGID
 
@@ -124,7 +126,7 @@ def test_no_system_call_leaves_a_set_id_file(box: Box, installation: Installatio
     assert len(set_ids(tmp_path)) >= len(oracle) - 2
     for directory in (str(installation.workspace / "in"), "/tmp/in", "/home/agent/in"):
         refused = inside(box, WAYS, directory, mode, calls())
-        assert set(refused.values()) <= {"EPERM", "ENOSYS"}, refused
+        assert set(refused.values()) <= {"EPERM", "ENOSYS"} or contract.own_kernel(), refused
     assert set_ids(installation.workspace) == []
     assert set_ids(installation.state) == []
 
@@ -182,7 +184,11 @@ say(attempt(ways[ARGS[1]]))
     for way in ("write", "pwritev", "truncate", "fallocate", "copy_file_range", "sendfile", "truncate on open"):
         victim.write_bytes(b"original")
         victim.chmod(0o6755)
-        assert inside(box, program, str(victim), way) == "ok"
+        done = inside(box, program, str(victim), way)
+        if done in {"EXDEV", "ENOSYS"}:  # the source may lie on another file system; gVisor has no such call
+            assert way == "copy_file_range"
+            continue
+        assert done == "ok"
         assert not victim.stat().st_mode & SET_ID, way
 
 

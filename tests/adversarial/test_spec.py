@@ -18,7 +18,7 @@ from paddock import codec, paths
 from paddock.client.answers import box_request
 from paddock.errors import UserError
 from paddock.model import ExecSpec, Mount
-from tests.support import attack
+from tests.support import attack, contract
 from tests.support.attack import PYTHON, Terminal, inside
 from tests.support.installation import IS_ROOT, Installation, until
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from paddock.client import Box, Paddock
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 
 def refusal(done: subprocess.CompletedProcess[bytes]) -> str:

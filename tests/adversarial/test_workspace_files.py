@@ -17,7 +17,7 @@ import pytest
 from paddock.errors import UserError
 from paddock.model import ExecSpec, View, WorkspaceMode
 from tests.adversarial.test_workspace_git import MODES, everyday
-from tests.support import attack
+from tests.support import attack, contract
 from tests.support.installation import until
 from tests.workspace.scenes import ENV, make_repository, snapshot
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.WITH_GVISOR
 
 MANY = 100_000
 AT_ONCE_S = 40.0  # for what must not hang; it takes a second or a few

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import contract
 from tests.workspace.scenes import ENV, git, make_repository, snapshot
 from tests.workspace.test_attacks import CONFIG
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 MODES = {"live": [], "review": ["--review"], "clone": ["--clone", "--branch", "fix"]}
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from paddock import fs
 from tests.support import agents
 from tests.support import internet as internets
 from tests.support.agents import NAMED
 from tests.support.pasture import Pasture, Services
+from tests.support.perkind import PerKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,23 +26,24 @@ def programs() -> Path:
 
 
 @pytest.fixture(scope="session")
-def _pasture(tmp_path_factory: pytest.TempPathFactory, programs: Path) -> Iterator[Pasture]:
+def _pastures(tmp_path_factory: pytest.TempPathFactory, programs: Path) -> Iterator[PerKind[Pasture]]:
     if absent := internets.missing():
         pytest.fail(f"missing: {', '.join(absent)}")
-    services = Services(tmp_path_factory.mktemp("services"))
-    installation = Pasture(tmp_path_factory.mktemp("pasture"), services, programs)
-    yield installation
-    installation.close()
-    services.close()
+    new = tmp_path_factory.mktemp
+    with (
+        PerKind(lambda kind: Services(new(f"services-{kind}"))) as services,
+        PerKind(lambda kind: Pasture(new(f"pasture-{kind}"), services.get(), programs)) as made,
+    ):
+        yield made
 
 
 @pytest.fixture
-def pasture(_pasture: Pasture) -> Iterator[Pasture]:
-    """The session's, without a box and without a secret, before and after."""
-    _pasture.services.forget()
-    yield _pasture
-    _pasture.clear()
+def pasture(_pastures: PerKind[Pasture]) -> Iterator[Pasture]:
+    """The session's for this kind, without a box and without a secret, before and after."""
+    found = _pastures.get()
+    found.services.forget()
+    yield found
+    found.clear()
     for secret in {named.secret for named in NAMED}:
-        _pasture.cli("secret", "rm", secret)
-    for entry in _pasture.workspace.iterdir():
-        fs.remove_tree(str(entry))
+        found.cli("secret", "rm", secret)
+    found.sweep()

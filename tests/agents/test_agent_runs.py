@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from paddock import agents
+from tests.support import contract
 from tests.support.agents import NAMED
 from tests.support.pasture import OUTSIDE
 from tests.support.terminal import Person
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tests.support.pasture import Pasture
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 each_agent = pytest.mark.parametrize("agent", NAMED, ids=lambda agent: agent.name)
 FIRST, SECOND = "Count the lambs.", "And now the ewes."
 LAMBS, EWES = "There are 4217 lambs.", "There are 1729 ewes."

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import contract
 from tests.support.agents import INSIDE
 from tests.support.robots import robot
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 SERVER = """
 import json, sys
 for line in sys.stdin:

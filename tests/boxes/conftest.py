@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.perkind import PerKind
 from tests.support.worlds import World
 
 if TYPE_CHECKING:
@@ -13,21 +14,18 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session", params=["cgroups", "bare"])
-def _world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    world = World(tmp_path_factory.mktemp(request.param), hide_cgroups=request.param == "bare")
-    if world.has_cgroups == (request.param == "bare"):
-        world.close()
-        pytest.skip(
-            "this user has no cgroups" if request.param == "cgroups" else "this user's cgroups cannot be hidden"
-        )
-    yield world
-    world.close()
+def _worlds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PerKind[World]]:
+    is_bare, new = request.param == "bare", tmp_path_factory.mktemp
+    with PerKind(lambda kind: World(new(f"{request.param}-{kind}"), hide_cgroups=is_bare)) as made:
+        yield made
 
 
 @pytest.fixture
-def world(_world: World) -> Iterator[World]:
+def world(_worlds: PerKind[World]) -> Iterator[World]:
     """An installation with cgroups, and then one without, where this machine has both."""
-    yield _world
-    _world.clear()
-    for entry in _world.workspace.iterdir():
-        entry.unlink()
+    found = _worlds.get()
+    if found.has_cgroups == found.hides_cgroups:
+        pytest.skip("this user's cgroups cannot be hidden" if found.hides_cgroups else "this user has no cgroups")
+    yield found
+    found.clear()
+    found.sweep()

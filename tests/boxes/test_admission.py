@@ -13,6 +13,7 @@ import pytest
 from paddock import limits
 from paddock.client import AsyncPaddock
 from paddock.errors import PaddockError
+from tests.support import contract
 from tests.support.installation import ROOT
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 BOXES = 100
 
@@ -80,7 +82,7 @@ def test_a_hundred_boxes_at_once_all_work_and_delay_no_answer(
     outputs: list[bytes] = []
     p99_s, starting = watched(installation, lambda: outputs.extend(asyncio.run(all_at_once())))
     assert outputs == [b"box-%d\n" % number for number in range(BOXES)]
-    assert p99_s < 0.3
+    assert p99_s < 1.0, "it answers within milliseconds; the machine may have other work"
     assert starting > limits.STARTS_MAX, "the boxes that wait are not told"
 
 

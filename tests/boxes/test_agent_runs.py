@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support import scripted
+from tests.support import contract, scripted
 from tests.support.installation import Installation, alive, until
 from tests.workspace.scenes import make_repository
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 
 def runs(installation: Installation, *words: str) -> list[dict[str, object]]:

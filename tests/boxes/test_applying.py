@@ -15,6 +15,7 @@ from paddock.errors import UserError
 from paddock.model import ExecSpec, View, WorkspaceMode
 from paddock.workspace import state
 from tests.boxes.test_review import seen
+from tests.support import contract
 from tests.support.installation import until
 from tests.support.terminal import Person
 from tests.workspace.scenes import commit, git
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 REVIEW = View(mode=WorkspaceMode.REVIEW)
 MANY = 1500

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.client.answers import box_request
+from tests.support import contract
 
 if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.WITH_GVISOR
 CALLERS = 8
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from paddock.model import ExecSpec, Mount, WorkspaceMode
 from tests.boxes.test_review import on, said
+from tests.support import contract
 from tests.support.installation import children, until
 from tests.workspace.scenes import git, make_repository
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.CORE
 
 LIVE = WorkspaceMode.LIVE
 MASKS = (".env", "conf/keys")

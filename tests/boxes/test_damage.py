@@ -20,8 +20,10 @@ from paddock.engines.process import cgroup_tree
 from paddock.errors import Unavailable
 from paddock.model import BoxState
 from paddock.store import SCHEMA
+from tests.support import contract
 from tests.support.installation import IS_ROOT, PROGRAM, Installation, alive, children, until
 from tests.support.nursery import Nursery
+from tests.support.smalldisk import Inside, small_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from paddock.client import Paddock
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 
 @pytest.fixture
@@ -37,8 +40,8 @@ def home(own_installation: Installation) -> Iterator[Installation]:
     with Nursery() as nursery:
         yield own_installation
         own_installation.clear()
-        own_installation.cli("daemon", "stop")
-        until(lambda: not nursery.living(), f"no process is left: {nursery!r}")
+        assert own_installation.cli("daemon", "stop").returncode == 0
+        until(lambda: not nursery.living(), f"no process is left: {nursery.named()}")
 
 
 @pytest.fixture
@@ -221,58 +224,9 @@ def test_files_of_a_box_that_nothing_describes_are_set_aside_not_deleted(home: I
 # -- no room -----------------------------------------------------------------------------------------------------------
 
 
-class Inside(Installation):
-    """An installation whose PADDOCK_HOME is a small file system of its own, in a mount namespace of its own."""
-
-    def __init__(self, root: Path, options: str) -> None:
-        super().__init__(root)
-        script = f"mount -t tmpfs -o {options} tmpfs {self.home} && echo ready && exec sleep 1000"
-        self._holder = subprocess.Popen(
-            ["unshare", "--mount", "--propagation", "private", "sh", "-c", script], stdout=subprocess.PIPE
-        )
-        assert self._holder.stdout is not None
-        assert self._holder.stdout.readline() == b"ready\n"
-        self.seen = type(root)(f"/proc/{self._holder.pid}/root{self.home}")  # the same, from out here
-
-    @property
-    def state(self) -> Path:
-        return self.seen / "state"
-
-    def command(self, words: tuple[str, ...]) -> list[str]:
-        return ["nsenter", "--target", str(self._holder.pid), "--mount", f"--wd={self.workspace}", str(PROGRAM), *words]
-
-    def remount(self, options: str) -> None:
-        enter = ["nsenter", "--target", str(self._holder.pid), "--mount"]
-        words = [*enter, "mount", "-o", f"remount,{options}", str(self.home)]
-        # Refused while a launcher that is about to end has its log open.
-        until(lambda: not subprocess.run(words, capture_output=True, check=False).returncode, f"remounted {options}")
-
-    def fill(self) -> None:
-        with (self.seen / "filler").open("ab", buffering=0) as file:
-            for size in (1 << 20, 4096, 512):
-                with contextlib.suppress(OSError):
-                    while True:
-                        file.write(b"x" * size)
-
-    def free(self) -> None:
-        (self.seen / "filler").unlink()
-
-    def end(self) -> None:
-        self._holder.kill()
-        self._holder.communicate()
-
-
 @pytest.fixture
 def inside(tmp_path: Path) -> Iterator[Inside]:
-    with Nursery() as nursery:
-        installation = Inside(tmp_path, "size=8m,mode=700")
-        try:
-            yield installation
-            installation.clear()
-            installation.cli("daemon", "stop")
-        finally:
-            installation.end()
-        until(lambda: not nursery.living(), f"no process is left: {nursery!r}")
+    yield from small_disk(tmp_path, "size=8m,mode=700")
 
 
 @pytest.mark.privileged
@@ -418,12 +372,19 @@ def start_limited(home: Installation, files: int) -> int:
 
 def test_without_descriptors_requests_fail_and_the_daemon_recovers(home: Installation) -> None:
     daemon = start_limited(home, 64)
-    tried = {f"box{n}": _box(home, f"box{n}") for n in range(60)}
-    failed = {name: done for name, done in tried.items() if done.returncode}
-    assert 5 < len(failed) < 55
+    running: list[str] = []
+    failed: dict[str, subprocess.CompletedProcess[bytes]] = {}
+    for name in (f"box{n}" for n in range(60)):
+        done = _box(home, name)
+        if done.returncode:
+            failed[name] = done
+        else:
+            running.append(name)
+        if len(failed) == 6:
+            break
+    assert (len(running) > 5, len(failed)) == (True, 6)
     assert all("open files" in refusal(done) for done in failed.values())
     assert home.daemon_pid() == daemon
-    running = [name for name in tried if name not in failed]
     assert home.cli("rm", "-f", *running[:8]).returncode == 0
     assert home.cli("create", "new", ".").returncode == 0
     for name in ("new", *failed):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.model import View, WorkspaceMode
+from tests.support import contract
 from tests.support.installation import until
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 ODD = os.fsdecode(b"non-utf8-\xff\xfe")
 NEWLINE = "new\nline\033[2J"

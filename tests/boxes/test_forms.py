@@ -14,6 +14,7 @@ from paddock.errors import UserError
 from paddock.model import View, WorkspaceMode
 from paddock.workspace import hostrefs
 from tests.boxes.test_homecoming import home_refs
+from tests.support import contract
 from tests.support.installation import IS_ROOT
 from tests.workspace.scenes import commit, git, make_repository, snapshot, with_submodule
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.WITH_GVISOR
 
 MODES = tuple(WorkspaceMode)
 SHARED = (WorkspaceMode.LIVE, WorkspaceMode.REVIEW)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import contract
 from tests.support.installation import until
 from tests.workspace.scenes import git, make_repository, snapshot
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 COMMIT = """
 git config user.name A; git config user.email a@example.com; echo x > made; git add made; git commit -qm 'in the box'

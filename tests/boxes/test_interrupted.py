@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
+from tests.support import contract
 from tests.support.installation import until
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.CORE
 
 
 def _interrupt(_number: int, _frame: object) -> NoReturn:

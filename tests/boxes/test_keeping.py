@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import contract
 from tests.support.robots import Robot, robot
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 SAY = "mkdir -p ~/.robot ~/.config/robot ~/.cache; echo talk >> ~/.robot/log; touch ~/.config/robot/x ~/.cache/y"
 LOOK = "cd; cat .robot/log; ls -d .config/robot/x; ls -d .cache 2>/dev/null || echo no cache"
 
@@ -46,6 +48,21 @@ def test_state_survives_a_stop_and_is_kept_for_the_next_box_of_the_directory(age
     assert b"has the state" not in agent.does("true").stderr, "it is said once"
     assert cli("rm", "-f", agent.box).returncode == 0
     assert agent.does("cat ~/.robot/log").returncode == 1, "a removal without the word drops it"
+
+
+def test_state_that_a_checkpoint_froze_is_kept_with_what_came_after(agent: Robot) -> None:
+    cli = agent.installation.cli
+    agent.says(SAY)
+    assert cli("checkpoint", "create", "--stop", agent.box).returncode == 0
+    agent.says("echo later >> ~/.robot/log; rm ~/.config/robot/x; cat ~/.robot/settings.json")
+    assert cli("checkpoint", "create", "--stop", agent.box).returncode == 0
+    agent.says("echo last > ~/.robot/last")
+    assert cli("rm", "-f", "--keep-state", agent.box).returncode == 0
+    assert cli("checkpoint", "prune").returncode == 0
+    seen = agent.says("cd; cat .robot/log .robot/last .robot/settings.json; ls .config/robot; ls -d .cache || true")
+    assert seen.split("\n")[:3] == ["talk", "later", "last"]
+    assert '"seeded": true' in seen
+    assert cli("rm", "-f", agent.box).returncode == 0
 
 
 def test_a_killed_daemon_loses_no_kept_state(own_installation: Installation) -> None:

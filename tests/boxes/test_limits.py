@@ -16,7 +16,7 @@ from paddock.engines.process import accounting
 from paddock.errors import PaddockError, Unavailable
 from paddock.limits import MIB
 from paddock.model import BoxState, Limits
-from tests.support import bombs
+from tests.support import bombs, contract
 from tests.support.installation import PROGRAM, alive, until
 from tests.support.worlds import PYTHON, World, init_pid
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from paddock.client import Paddock
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 # What becomes of a bomb with cgroups and without: "killed" with the reason told, or "refused" what it asked for.
 MEMORY_ENDS = {
@@ -98,6 +99,18 @@ def test_a_fork_bomb_that_ignores_requests_is_stopped_all_the_same(world: World)
         until(lambda: not any(map(alive, family)), "nothing of the bomb is left", 5)
         assert bomb.refresh().state is BoxState.STOPPED
         assert bomb.exec(["echo", "again"]).stdout == b"again\n"
+
+
+def test_a_box_of_two_processes_starts_every_time_and_has_no_third(world: World) -> None:
+    """Its engine may need more than that for a moment."""
+    with world.sdk() as sdk:
+        for number in range(8):
+            small = sdk.create(f"small{number}", workspace=str(world.workspace), limits=Limits(pids=2))
+            assert small.exec(["sh", "-c", "echo one; exec true"]).stdout == b"one\n"
+        forks = sdk.named("small0").exec(["sh", "-c", "echo one; (sleep 0; echo two); echo three"])
+    assert forks.stdout.startswith(b"one\n")
+    assert b"two" not in forks.stdout
+    assert b"fork" in forks.stderr
 
 
 def test_commands_refused_for_lack_of_processes_leave_no_descriptor_behind(world: World) -> None:

@@ -13,7 +13,7 @@ from paddock import fs, limits
 from paddock.errors import Unavailable
 from paddock.limits import MIB
 from paddock.model import BoxState, Limits
-from tests.support import bombs
+from tests.support import bombs, contract
 from tests.support.installation import until
 from tests.support.worlds import PYTHON, World, init_pid
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.WITH_GVISOR
 
 
 def stored(installation: Installation) -> int:
@@ -44,13 +45,20 @@ def test_one_file_ends_at_the_limit_by_the_kernel(paddock: Paddock, installation
     held = box.exec(argv, env={**env, "SIZE": str(1 << 40)})
     size = {"written": 50 * MIB, "sparse": 0}[kind]
     assert (held.stdout, held.exit_code) == (b"%d\nrefused\n" % size, 3)
-    assert box.refresh().state is BoxState.RUNNING
+    if kind == "sparse":  # with what else is in it, the other is over its limit whenever somebody counts
+        assert box.refresh().state is BoxState.RUNNING
 
 
 def test_a_program_that_knows_no_limit_is_told_by_a_signal(paddock: Paddock, installation: Installation) -> None:
-    box = paddock.create("held", workspace=str(installation.workspace), limits=Limits(disk_bytes=MIB))
-    assert box.exec(["dd", "if=/dev/zero", "of=/tmp/x", "bs=64k", "count=64"]).exit_code == 153  # SIGXFSZ
-    assert box.exec(["dd", "if=/dev/zero", "of=/tmp/x", "bs=64k", "count=16"]).ok
+    box = paddock.create("held", workspace=str(installation.workspace), limits=Limits(disk_bytes=4 * MIB))
+    block = ["dd", "if=/dev/zero", "of=/tmp/x", "bs=1M", "count=1"]
+    assert box.exec([*block, "seek=4"]).exit_code == 153  # SIGXFSZ
+    assert box.exec([*block, "seek=3"]).ok
+
+
+def _require_disk(place: str) -> None:
+    if place == "/tmp" and contract.own_kernel():
+        pytest.skip("gVisor has it in its memory, and it counts as such")
 
 
 @pytest.mark.parametrize("place", ["/tmp", "/home/agent"])
@@ -59,6 +67,7 @@ def test_a_box_that_writes_too_much_is_ended_and_its_space_comes_back(
     paddock: Paddock, installation: Installation, kind: str, place: str
 ) -> None:
     argv = [PYTHON, "-c", bombs.whole(bombs.DISK[kind])]
+    _require_disk(place)
     box = paddock.create("held", workspace=str(installation.workspace), limits=Limits(disk_bytes=64 * MIB))
     calm = paddock.create("calm", workspace=str(installation.workspace))
     calm.exec(["true"])
@@ -157,6 +166,7 @@ while True:
 @pytest.mark.parametrize("where", ["workspace", "/tmp"])
 def test_the_host_keeps_its_last_space_and_the_box_that_took_it_is_ended(small_disk: Path, where: str) -> None:
     """A workspace has no limit: it is the user's own. The host's floor holds there too."""
+    _require_disk(where)
     world = World(small_disk)
     try:
         with world.sdk() as sdk:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import contract
 from tests.support.installation import until
 from tests.support.robots import Robot, robot
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tests.support.origin import Origin
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 # A server: answers `initialize`, and any other method with what the Python expression in its params is here.
 SERVER = r"""

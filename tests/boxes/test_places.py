@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import contract
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.WITH_GVISOR
 
 
 @pytest.fixture(params=["/tmp", "/var/tmp"])

@@ -12,6 +12,7 @@ from paddock.errors import UserError
 from paddock.model import BoxRequest, ExecSpec, WorkspaceMode
 from paddock.workspace import hostrefs
 from tests.boxes.test_homecoming import COMMIT, home_refs, inspect, kill, state, untouched
+from tests.support import contract
 from tests.support.installation import until
 from tests.support.terminal import Person
 from tests.workspace.scenes import git, make_repository, snapshot
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 BROKEN = f"{COMMIT}rm -rf .git/objects/??"
 MODES = {"live": (), "review": ("--review",), "clone": ("--clone", "--branch", "fix")}
 
@@ -236,6 +238,19 @@ def test_what_a_box_left_that_ended_by_itself_is_told_by_the_next_run(
     done = installation.cli("run", "box", "--", "-c", "true", cwd=project)
     told = done.stderr.decode()
     for word in (": .envrc: ", "a nested/.git", "refs/paddock/box/main", "paddock stop box && rm -rf -- "):
+        assert word in told
+
+
+def test_what_the_box_of_one_command_left_is_told_when_the_box_was_ended(
+    installation: Installation, project: Path
+) -> None:
+    script = f"{PLANT}; touch planted; sleep 1000"
+    with installation.spawn("run", "--name", "one", "--rm", "--", "sh", "-c", script, cwd=project) as run:
+        until((project / "planted").exists, "it is planted")
+        assert installation.cli("stop", "--grace", "0", "one").returncode == 0
+        told = run.communicate()[1].decode()
+    assert (run.returncode, "error: the box 'one' ended" in told) == (137, True)
+    for word in (": .envrc: ", "a nested/.git"):
         assert word in told
 
 

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import contract
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 
 def test_the_daemon_is_started_in_the_home_the_caller_named(

@@ -12,6 +12,7 @@ import pytest
 from paddock import limits, proc
 from paddock.engines.process import handle
 from paddock.errors import Unavailable
+from tests.support import contract
 from tests.support.gateway import TestGateway
 from tests.support.installation import IS_ROOT, children, until
 from tests.support.sealed import SealedBox, descriptors, new_box, sealed_box
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from paddock.engines.base import Placement
 
 pytestmark = pytest.mark.box
+ENGINES = contract.CORE
 Pair = tuple[SealedBox, TestGateway]
 
 # Connects, and says what it was told, or the name of the error.
@@ -106,10 +108,14 @@ peer.close()
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "::1"])
-def test_the_gateway_reaches_a_server_of_the_box(pair: Pair, address: str) -> None:
+def test_the_gateway_reaches_a_server_of_the_box(address: str) -> None:
+    with sealed_box(published=80) as (box, gateway):
+        _reach(box, gateway, address)
+
+
+def _reach(box: SealedBox, gateway: TestGateway, address: str) -> None:
     from tests.support import attack
 
-    box, gateway = pair
     with box.client() as client:
         box.begin(client, *attack.program(SERVE, address, 80))  # a port that outside is only root's
         assert client.read_until(b"\n") == b"80\n"
@@ -188,7 +194,10 @@ def test_a_box_without_a_gateway_takes_no_door_and_has_its_loopback_alone() -> N
         box.start(None)
         with pytest.raises(Unavailable, match="this box has no gateway"):
             box.engine.reseal(box.placement, gateway.door)
-        assert box.inside(TALK, ("198.18.1.7", 80), ("127.0.0.1", 9)) == ["ENETUNREACH", "ECONNREFUSED"]
+        assert box.inside(TALK, ("198.18.1.7", 80), ("127.0.0.1", 9)) in (
+            ["ENETUNREACH", "ECONNREFUSED"],
+            ["EHOSTUNREACH", "ECONNREFUSED"],  # gVisor's word
+        )
         box.stop()
         with pytest.raises(Unavailable):
             box.engine.reseal(box.placement, gateway.door)
@@ -225,9 +234,9 @@ def test_a_box_whose_gateway_is_gone_does_not_start() -> None:
 def test_why_a_box_ended_is_known_however_late_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     hold = handle.hold
 
-    def late(placement: Placement, pid: int) -> handle.ProcessHandle:
+    def late(placement: Placement, pid: int, kind: type[handle.ProcessHandle]) -> handle.ProcessHandle:
         until(lambda: proc.identity(pid) is None, "it has ended")
-        return hold(placement, pid)
+        return hold(placement, pid, kind)
 
     monkeypatch.setattr(handle, "hold", late)
     with new_box() as box, TestGateway() as gateway:
@@ -284,7 +293,7 @@ def test_the_gateways_files_are_shown_to_be_read() -> None:
             "/etc/ssl/certs/ca-certificates.crt": b"the authorities\n",
             "/etc/ssl/certs/java/cacerts": b"java",
         }.items():
-            if os.path.isfile(path):
+            if os.path.isfile(path) and not box.kind.template:  # an image's own list is its package's to change
                 assert box.run("cat", path).stdout == wanted
         for path in ("/run/paddock/denials.jsonl", "/run/paddock/ca-bundle.pem", "/run/paddock/new"):
             assert box.sh(f"echo x >> {path}").code != 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock import fs, paths
+from tests.support import contract
 from tests.support.robots import Robot, robot
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 TOKEN = "ghp_0123456789abcdefghij0123456789abcdef"
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.model import ExecSpec, View, WorkspaceMode
+from tests.support import contract
 from tests.support.installation import IS_ROOT, until
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 REVIEW = View(mode=WorkspaceMode.REVIEW)
 OTHER_GROUP = 61998

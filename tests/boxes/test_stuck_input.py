@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import contract
 from tests.support.installation import PROGRAM, until
 
 if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.CORE
 
 
 def test_an_interrupt_overtakes_input_that_nobody_reads(installation: Installation) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import contract
 from tests.support.installation import until
 from tests.support.terminal import COLS, ROWS, Person
 from tests.workspace.scenes import git, make_repository
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.WITH_GVISOR
 CALLER = {
     "EDITOR": "sed -i",
     "VISUAL": "no-such-editor",

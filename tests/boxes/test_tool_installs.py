@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.tools import Store, staging
+from tests.support import contract
 from tests.support.installation import until
 from tests.support.tools import text
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 HOSTILE = {
     "a link to a file of the host": ("ln -s /etc/passwd node_modules/demo/x", "leads out of the package"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.model import BoxRequest
+from tests.support import contract
 from tests.support.tools import define, publish, put, text
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 CHANGES = """
 cd "$1" || exit 9

@@ -11,6 +11,7 @@ import pytest
 from paddock.errors import UserError
 from paddock.model import WorkspaceMode
 from tests.boxes.test_review import on, said, seen
+from tests.support import contract
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.WITH_GVISOR
 
 SHARED = (WorkspaceMode.LIVE, WorkspaceMode.REVIEW)
 GIT = ("git", "-c", "user.name=A", "-c", "user.email=a@example.com", "-c", "safe.directory=*")
@@ -122,7 +124,8 @@ def changed(path: Path) -> tuple[int, ...]:
 def test_what_the_host_trusts_is_closed_live_and_open_in_a_review(paddock: Paddock, project: Path, change: str) -> None:
     trusted = (project / ".envrc", project / ".vscode", project / ".vscode/tasks.json")
     before = [changed(path) for path in trusted]
-    assert on(paddock, project, WorkspaceMode.LIVE).exec(["sh", "-c", change]).exit_code != 0
+    done = on(paddock, project, WorkspaceMode.LIVE).exec(["sh", "-c", change])
+    assert done.exit_code != 0 or (contract.own_kernel() and change.startswith("chmod"))
     assert [changed(path) for path in trusted] == before
     said(on(paddock, project, WorkspaceMode.REVIEW), change)
     subprocess.run(["sh", "-c", change], cwd=project, check=True)  # it is possible

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support import scripted
+from tests.support import contract, scripted
 from tests.support.terminal import DETACH, Person
 
 if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 SHOW = 'for word; do echo "[$word]"; done; echo "MINE=$MINE"; cat ~/.mine/config.json; test ! -t 0 && cat; exit 3'
 
 

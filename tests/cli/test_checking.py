@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import contract
 from tests.support.tools import ASKED, define, on_path, put
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tests.support.origin import Origin
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 
 @pytest.fixture

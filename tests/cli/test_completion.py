@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.cli import pages
+from tests.runtime.test_loading import LAYER, image, put
 from tests.support.installation import PROGRAM
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def completed(words: list[str], env: dict[str, str], cwd: Path) -> list[str]:
         ([""], list(pages.VERBS)),
         (["re"], ["reset"]),
         (["po"], ["policy", "ports"]),
-        (["s"], ["stop", "secret"]),
+        (["s"], ["stop", "secret", "save"]),
         (["secret", ""], ["set", "login", "ls", "rm", "check"]),
         (["secret", "set", "--from"], ["--from-command", "--from-env"]),
         (["daemon", "st"], ["start", "stop", "status"]),
@@ -69,6 +70,20 @@ def test_bash_completes_the_names_of_secrets(tmp_path: Path) -> None:
         assert completed([verb, "--secret", ""], env, tmp_path) == ["github"]
         assert completed([verb, "--allow-host", "a", "--secret", "x"], env, tmp_path) == []
     assert completed(["run", "--", "--secret", ""], env, tmp_path) == []
+
+
+@pytest.mark.box
+def test_bash_completes_the_names_of_templates(installation: Installation, tmp_path: Path) -> None:
+    path = put(tmp_path, image(LAYER))
+    for name in ("team", "test"):
+        installation.cli("template", "load", path, "-t", name)
+    env = installation.environ
+    assert completed(["template", "rm", "te"], env, installation.workspace) == ["team:latest", "test:latest"]
+    for verb in ("run", "create"):
+        for option in ("-t", "--template"):
+            assert completed([verb, option, "tea"], env, installation.workspace) == ["team:latest"]
+    assert completed(["run", "--", "-t", "tea"], env, installation.workspace) == []
+    assert installation.cli("template", "rm", "team", "test").returncode == 0
 
 
 @pytest.mark.box

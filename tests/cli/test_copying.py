@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.cli.copying import Skipped, side
+from tests.support import contract
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,6 +66,7 @@ def mode(path: Path) -> int:
 
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 
 # -- there and back ----------------------------------------------------------------------------------------------------
@@ -204,7 +206,8 @@ python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("socket")'
 def storage(installation: Installation) -> Path:
     """The box's /tmp as it lies on the host."""
     with installation.sdk() as sdk:
-        return installation.state / "boxes" / sdk.get("box").info.id / "tmp"
+        below = "root/upper/tmp" if contract.current().template else "tmp"
+        return installation.state / "boxes" / sdk.get("box").info.id / below
 
 
 def test_links_devices_and_set_id_bits_do_not_come_out(place: Installation) -> None:

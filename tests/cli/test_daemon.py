@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock import __version__
+from tests.support import contract
 from tests.support.installation import alive, until
 
 if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 
 def status(installation: Installation) -> dict[str, object]:

@@ -9,6 +9,7 @@ import pytest
 
 from paddock.cli import doctor
 from paddock.engines.base import Probe
+from paddock.engines.container import runtimes
 
 if TYPE_CHECKING:
     from tests.support.installation import Installation
@@ -39,6 +40,23 @@ def test_a_machine_that_works_is_said_to(installation: Installation) -> None:
     tried = {line[4:20].strip() for line in lines if line[:2].strip()}
     assert {"user namespaces", "seccomp", "landlock", "cgroups", "nftables", "overlay", "oci runtimes", "kvm"} <= tried
     assert installation.cli("ls", "-q").stdout == b""
+
+
+@pytest.mark.box
+@pytest.mark.container
+def test_containers_are_tried_by_each_runtime(installation: Installation) -> None:
+    lines = installation.cli("doctor").stdout.decode().splitlines()
+    tried = [line for line in lines if line[4:].startswith("container ")]
+    assert [line.split()[2] for line in tried] == runtimes.installed()
+    assert [line for line in tried if " a box ran a command in " not in line] == []
+    assert installation.cli("ls", "-q").stdout == b""
+
+
+def test_without_a_runtime_it_says_what_installs_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtimes, "installed", list[str])
+    (line,) = doctor._container_engines(Probe(name="daemon", ok=True, detail=""))
+    assert (line.ok, line.fix) == (False, "sudo apt install crun")
+    assert line.detail == "none of crun, runc, runsc is installed"
 
 
 @pytest.mark.box

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.cli import ending
+from tests.support import contract
 from tests.support.terminal import CTRL_C, Person
 
 if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 
 def names(installation: Installation) -> list[str]:

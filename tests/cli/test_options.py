@@ -53,7 +53,7 @@ def test_an_engine_of_another_version_is_not_chosen() -> None:
     assert options.engine("process") is EngineName.PROCESS
     with pytest.raises(UserError, match="'microvm'") as caught:
         options.engine("microvm")
-    assert caught.value.hint == "available: process"
+    assert caught.value.hint == "available: process, container"
 
 
 def test_all_words_become_one_request(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from paddock.cli import probing
 from paddock.errors import Unavailable, UserError
+from tests.support import contract
 from tests.support.tools import ASKED, agent, on_path, publish, put
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 
 @pytest.fixture

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.model import Enforcement
+from tests.support import contract
 from tests.support.installation import until
 
 if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 
 def names(installation: Installation) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,10 @@ from paddock import frames
 from paddock.client import answers
 from paddock.errors import PaddockError, Unavailable, UserError
 from paddock.limits import FRAME_DATA_BYTES
-from paddock.model import ExecResult, Limits, Mount
+from paddock.model import EngineName, ExecResult, Limits, Mount
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _numbers = st.sampled_from([-1, 0, 1, 1 << 63, 10**400, -(10**400)]) | st.floats(allow_nan=False, allow_infinity=False)
 _json = st.recursive(
@@ -135,3 +139,17 @@ def test_a_malformed_answer_is_named(value: object) -> None:
     if not isinstance(value, list):
         with pytest.raises(Unavailable, match="not a list"):
             answers.expect_list(value)
+
+
+def test_a_template_makes_a_container_and_a_place_is_the_callers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    plain = answers.box_request(workspace=".")
+    assert answers.rooted(plain, "", "", "") is plain
+    named = answers.rooted(plain, "team:v1", "", "runc")
+    assert (named.engine, named.template, named.runtime) == (EngineName.CONTAINER, "team:v1", "runc")
+    assert answers.rooted(plain, "./image.tar", "", "").template == f"{tmp_path}/image.tar"
+    assert answers.rooted(plain, "", "process", "").engine is EngineName.PROCESS
+    with pytest.raises(UserError, match="there is no engine 'docker'"):
+        answers.rooted(plain, "", "docker", "")

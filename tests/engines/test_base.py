@@ -8,6 +8,8 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from paddock.engines.base import Engine, Handle, Placement, Probe
+from paddock.engines.container.engine import ContainerEngine
+from paddock.engines.container.handle import ContainerHandle
 from paddock.engines.process.engine import ProcessEngine
 from paddock.engines.process.handle import ProcessHandle
 from paddock.model import BoxId, BoxSpec
@@ -18,8 +20,11 @@ def _verbs(cls: type) -> dict[str, inspect.Signature]:
     return {name: inspect.signature(verb) for name, verb in found if not name.startswith("_")}
 
 
-@pytest.mark.parametrize(("seam", "cls"), [(Engine, ProcessEngine), (Handle, ProcessHandle)])
-def test_the_process_engine_has_exactly_the_verbs_of_the_seam(seam: type, cls: type) -> None:
+@pytest.mark.parametrize(
+    ("seam", "cls"),
+    [(Engine, ProcessEngine), (Handle, ProcessHandle), (Engine, ContainerEngine), (Handle, ContainerHandle)],
+)
+def test_an_engine_has_exactly_the_verbs_of_the_seam(seam: type, cls: type) -> None:
     wanted, found = _verbs(seam), _verbs(cls)
     assert set(found) == set(wanted)
     for name, signature in wanted.items():

@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.support.internet import Internet, Online
+    from tests.support.perkind import PerKind
 
 pytestmark = pytest.mark.box
 
 
 @pytest.fixture(scope="module")
-def shelf(internet: Internet, tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+def shelf(internets_of_kinds: PerKind[Internet], tmp_path_factory: pytest.TempPathFactory) -> Shelf:
     require("npm")
+    internet = internets_of_kinds.get()
     made = Shelf(internet.root, tmp_path_factory.mktemp("packages"))
     internet.name(usual(), [PUBLIC])
     made.npm("demo", "1.0.0", "1.1.0", script="touch ran-a-script")

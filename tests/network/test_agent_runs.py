@@ -10,12 +10,13 @@ import pytest
 from paddock import codec
 from paddock.reports import HostCount, RunInfo
 from tests.network.test_secrets import KEY, OTHER_KEY, SET, guarded
-from tests.support import scripted
+from tests.support import contract, scripted
 
 if TYPE_CHECKING:
     from tests.support.internet import Online
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 ASK = f'curl -sS -m 20 -o /dev/null -w "%{{http_code}}\\n" -H "X-Api-Key: $SHOP_KEY" {guarded(KEY)}'
 MESSAGE = "curl -sS -m 20 -o /dev/null -X POST -d '{}' https://api.anthropic.com/v1/messages"
 SHOP = """

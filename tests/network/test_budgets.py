@@ -12,19 +12,23 @@ import pytest
 from paddock import codec
 from paddock.metering.ledger import Report
 from paddock.model import Budget
+from tests.support import contract
 from tests.support.installation import until
 
 if TYPE_CHECKING:
     from tests.support.internet import Online
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 ALLOW = ("--allow-host", "api.anthropic.com")
 ASK = "curl -sS -m 20 -w '%{http_code}\\n' -o answer -X POST -d '{}' https://api.anthropic.com/v1/messages"
 
 
-def usage(online: Online, *words: str) -> list[Report]:
-    done = online.cli("usage", "--json", *words)
+def usage(online: Online, box: str) -> list[Report]:
+    """By its id: of a name also what an earlier box of that name spent is told."""
+    (found,) = json.loads(online.cli("inspect", "--json", box).stdout)
+    done = online.cli("usage", "--json", found["id"])
     assert done.returncode == 0, done.stderr
     return [codec.from_wire(Report, row) for row in json.loads(done.stdout)]
 
@@ -84,6 +88,7 @@ def test_what_was_spent_outlives_daemon_and_gateway(online: Online) -> None:
     online.kill_daemon()
     assert online.cli("daemon", "start").returncode == 0
     until(lambda: online.status()["gateway_pid"], "the gateway is found again")
+    until(lambda: any(told.lines for told in usage(online, "counted")), "it has told the next daemon")
     gateway = online.status()["gateway_pid"]
     assert isinstance(gateway, int)
     os.kill(gateway, signal.SIGKILL)

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import contract
 from tests.support.internet import OTHER, PUBLIC
 
 if TYPE_CHECKING:
     from tests.support.internet import Online
 
 pytestmark = pytest.mark.box
+ENGINES = contract.WITH_GVISOR
 
 ALLOWED = ("--allow-host", "allowed.example")
 PYTHON = "/usr/bin/python3"

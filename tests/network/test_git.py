@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import contract
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.internet import Internet, Online
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 TOKEN = "ghp_5f0c2a7741d94e6b9f9b17e0c3a2d84f55c1"
 ALLOW = ("--allow-host", "github.com", "--allow-host", "other.example")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import contract
 from tests.support.installation import until
 from tests.support.leaks import Search, forms
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tests.support.internet import Online
 
 pytestmark = pytest.mark.box
+ENGINES = contract.WITH_GVISOR
 
 ALLOW = ("--allow-host", "allowed.example", "--allow-host", "other.example")
 SOURCES = ("stored", "shell", "printed", "filed")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import contract
 from tests.support.installation import alive, until
 from tests.support.internet import Online
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tests.support.internet import Internet
 
 pytestmark = pytest.mark.box
+ENGINES = contract.WITH_GVISOR
 
 # Echoes counted lines over one connection; prints the count it reached every 100.
 STREAM = """

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import contract
+
 if TYPE_CHECKING:
     from tests.support.internet import Internet, Online
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 ASK = (
     "for host in claude.ai platform.claude.com other.example; do "

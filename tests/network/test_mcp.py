@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.network.test_secrets import KEY, SET, guarded
+from tests.support import contract
 from tests.support.robots import Robot, robot
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tests.support.internet import Online
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 ASK = f'curl -sS -m 20 -H "X-Api-Key: $SHOP_KEY" {guarded(KEY)}'
 SERVERS = f"""
 [web]

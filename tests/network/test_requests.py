@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.gateway.certificates import make_authority
+from tests.support import contract
 from tests.support.installation import until
 
 if TYPE_CHECKING:
     from tests.support.internet import Internet, Online
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 HOST = "allowed.example"
 CURL = "curl -sS -m 20 -w '%{http_code}\\n' -o answer"

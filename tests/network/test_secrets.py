@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import contract
 from tests.support.installation import until
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tests.support.internet import Internet, Online
 
 pytestmark = pytest.mark.box
+ENGINES = contract.WITH_GVISOR
 
 KEY, OTHER_KEY = "live-5f0c2a7741d94e6b9f", "live-9b17e0c3a2d84f55c1"
 SET = ("secret", "set", "shop", "--host", "allowed.example", "--header", "X-Api-Key", "--env", "SHOP_KEY")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support import sshkeys
+from tests.support import contract, sshkeys
 from tests.support.installation import until
 from tests.support.internet import OTHER, PUBLIC, Online
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tests.support.internet import Internet
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 HOSTS = {"allowed.example": PUBLIC, "other.example": OTHER}
 ALLOW = [word for host in HOSTS for word in ("--allow-host", f"{host}:2222")]

@@ -120,11 +120,11 @@ DEEP = ".".join("a" for _ in range(20_000))
 )
 def test_a_key_of_very_many_parts_is_refused_before_it_takes_long(text: str) -> None:
     """tomllib takes time by the square of their number, and a box may have written the file."""
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(UserError) as caught:
         parse_project_toml(text, "paddock.toml")
     assert "too deeply nested" in caught.value.message
-    assert time.monotonic() - began < 1.0
+    assert time.process_time() - began < 1.0
 
 
 @pytest.mark.parametrize(
@@ -141,9 +141,9 @@ def test_a_key_of_very_many_parts_is_refused_before_it_takes_long(text: str) -> 
     ],
 )
 def test_what_is_no_key_may_have_as_many_parts_as_it_likes(text: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     assert not is_deep(text)
-    assert time.monotonic() - began < 1.0
+    assert time.process_time() - began < 1.0
 
 
 @pytest.mark.parametrize("hostile", ['"""\'\'"\\', '""\'"\\"', '\'"\\"""', '"\\"""\'\''])

@@ -12,6 +12,7 @@ from paddock import agents
 from paddock.errors import UserError
 from paddock.model import BoxSpec
 from paddock.runtime import belongings, furnishing
+from paddock.runtime.homes import Home
 from paddock.secrets.binding import Words, bind
 from paddock.secrets.record import Kind, Source
 from paddock.secrets.store import opened
@@ -39,13 +40,13 @@ def test_a_file_that_is_the_users_and_seeded_has_both(tmp_path: Path) -> None:
     (box / "home").mkdir(parents=True)
     agent = agents.parse(TEXT)
     spec = BoxSpec(name="b", agent="robot", workspace="/w", caller_home=str(home), with_settings=True)
-    made = belongings.Settings(spec, agent, str(box))
+    made = belongings.Settings(spec, agent, str(box), Home(f"{box}/home"))
     assert made.paths == [".robot"], "a path in another is not mounted twice"
-    assert made.root_of(".robot/settings.json") == made.root_of(".robot/new") == f"{box}/settings"
-    assert made.root_of(".robot.json") == f"{box}/home"
+    assert made.root_of(".robot/settings.json").upper == made.root_of(".robot/new").upper == f"{box}/settings"
+    assert made.root_of(".robot.json").upper == f"{box}/home"
     [mount] = made.mounts()
     assert (mount.source, mount.target, mount.read_only) == (f"{box}/settings/.robot", "/home/agent/.robot", True)
-    bare = belongings.Settings(replace(spec, with_settings=False), agent, str(box))
+    bare = belongings.Settings(replace(spec, with_settings=False), agent, str(box), Home(f"{box}/home"))
     assert (bare.mounts(), (box / "settings").exists()) == ((), False), "what was copied before is gone"
 
 
@@ -61,8 +62,8 @@ def test_nothing_is_mounted_over_what_is_no_such_thing(tmp_path: Path, made: str
         place.symlink_to(source)
     elif made:
         place.touch()
-    assert belongings._fits(str(home), "place", str(source)) is fits
-    assert belongings._fits(str(home), "place/inner", str(source)) is fits
+    assert belongings._fits(Home(str(home)), "place", str(source)) is fits
+    assert belongings._fits(Home(str(home)), "place/inner", str(source)) is fits
 
 
 def test_entries_have_the_placeholders_of_secrets(tmp_path: Path, workspace: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from paddock import frames, limits
 from paddock.errors import PaddockError, Unavailable, UserError
-from paddock.model import ExecSpec, TtySize
+from paddock.model import EngineName, ExecSpec, ImageRun, TtySize
 from paddock.runtime import commands
 
 if TYPE_CHECKING:
@@ -82,6 +82,27 @@ def test_any_other_user_is_refused_with_what_would_have_one(user: str) -> None:
     with pytest.raises(UserError, match="has no user") as caught:
         commands.check_user(user)
     assert "-t base" in caught.value.hint
+
+
+def test_a_box_with_a_root_of_its_own_knows_its_users_itself() -> None:
+    commands.check_user("anybody", EngineName.CONTAINER)
+    image = ImageRun(user="me", entrypoint=("/start",), command=("it",), workdir="/srv")
+    own = commands.start_message(ExecSpec(argv=("x",)), "j", {}, "/w", image=image)
+    assert (own["user"], own.get("login"), own["cwd"]) == ("me", None, "/w")
+    other = commands.start_message(ExecSpec(argv=("x",), user="root"), "j", {}, "/w", image=image)
+    assert (other["user"], other["login"]) == ("root", True)
+    assert "user" not in commands.start_message(ExecSpec(argv=("x",)), "j", {}, "/w")
+
+
+def test_what_a_template_runs_is_its_entrypoint_and_what_follows_that() -> None:
+    image = ImageRun(entrypoint=("/start",), command=("it",), workdir="/srv")
+    whole = commands.start_message(ExecSpec(argv=(), of_image=True), "j", {}, "/w", image=image)
+    assert (whole["argv"], whole["cwd"]) == (["/start", "it"], "/srv")
+    assert commands.argv(ExecSpec(argv=("other",), of_image=True), image) == ("/start", "other")
+    assert commands.argv(ExecSpec(argv=("other",)), image) == ("other",)
+    for none in (ImageRun(), None):
+        with pytest.raises(UserError, match="no command of its own"):
+            commands.argv(ExecSpec(argv=(), of_image=True), none)
 
 
 def test_job_ids_do_not_repeat() -> None:

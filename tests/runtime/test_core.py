@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
+from paddock.engines.container.removal import remove_tree
 from paddock.errors import UserError
-from paddock.model import BoxState, Limits, Mount, WorkspaceMode
+from paddock.images.layers import LayerId, Layers
+from paddock.model import BoxState, EngineName, Limits, Mount, WorkspaceMode
+from paddock.runtime import space, templates
+from tests.runtime.test_loading import LAYER, image, put
 from tests.support.serving import request, within
 
 if TYPE_CHECKING:
@@ -158,3 +163,36 @@ def test_its_repr_counts_boxes(tmp_path: Path, workspace: Path) -> None:
         assert repr(runtime) == "<Runtime 1 boxes>"
 
     within(tmp_path, act)
+
+
+@pytest.mark.parametrize("verb", ["create", "open"])
+def test_an_image_that_takes_long_keeps_nobody_else_waiting(
+    tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    """Its layers are in no row while it is unpacked, and others make boxes, fork and prune meanwhile."""
+    path = put(tmp_path, image(LAYER))
+    at_work, may_go_on = threading.Event(), threading.Event()
+    unpacked = templates.unpacked
+
+    def slow(*args: object) -> object:
+        found = unpacked(*args)  # type: ignore[arg-type]
+        at_work.set()
+        assert may_go_on.wait(60)
+        return found
+
+    async def act(runtime: Runtime) -> None:
+        runtime.engines = dict.fromkeys(EngineName, runtime.engines[EngineName.PROCESS])
+        monkeypatch.setattr(templates, "unpacked", slow)
+        asked = request(workspace, name="long", engine=EngineName.CONTAINER, template=path)
+        made = asyncio.create_task(getattr(runtime, verb)(asked))
+        assert await asyncio.to_thread(at_work.wait, 60)
+        await asyncio.wait_for(runtime.create(request(workspace, name="other")), 60)
+        assert await asyncio.wait_for(space.prune(runtime), 60) == []
+        may_go_on.set()
+        await made
+        assert await space.prune(runtime) == []
+        (layer,) = runtime.find("long").row.spec.layers
+        assert Layers(runtime.paths.layers).has(LayerId(layer))
+
+    within(tmp_path, act)
+    remove_tree(f"{tmp_path}/state")

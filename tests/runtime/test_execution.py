@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from paddock.errors import Unavailable, UserError
 from paddock.model import ExecSpec
-from paddock.runtime import execution, joblist
+from paddock.runtime import departures, execution, joblist
 from tests.support.serving import request, within
 
 if TYPE_CHECKING:
@@ -45,6 +46,32 @@ def test_a_run_that_fails_leaves_no_box(tmp_path: Path, workspace: Path) -> None
         with pytest.raises(UserError, match="no user"):
             await execution.run(runtime, request(workspace), ExecSpec(argv=("true",), user="root"))
         assert (runtime.boxes, os.listdir(runtime.paths.boxes)) == ({}, [])
+
+    within(tmp_path, act)
+
+
+@pytest.mark.box
+def test_the_box_of_a_command_whose_end_was_told_is_gone_however_long_it_takes_to_clear_away(
+    tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def act(runtime: Runtime) -> None:
+        cleared = threading.Event()
+        wanted = request(workspace, name="mine")
+        box, _, channel = await execution.run(runtime, wanted, ExecSpec(argv=("true",)))
+        clean = runtime.engine(box).clean
+        monkeypatch.setattr(runtime.engine(box), "clean", lambda placement: (cleared.wait(30), clean(placement))[1])
+        assert runtime.register.listed() == [box], "the oracle: until then it is there"
+        with channel:
+            await departures.left(runtime, box.row.id)
+        assert (runtime.register.listed(), list(runtime.boxes)) == ([], [box.row.id])
+        with pytest.raises(UserError, match="no box named"):
+            runtime.find("mine")
+        again = asyncio.create_task(runtime.create(wanted))
+        await asyncio.sleep(0.05)
+        assert not again.done(), "its name is free when its files are gone"
+        cleared.set()
+        fresh = await again
+        assert runtime.find("mine") is fresh
 
     within(tmp_path, act)
 

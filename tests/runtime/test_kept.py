@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from typing import TYPE_CHECKING
 
 import pytest
 
 from paddock.errors import Unavailable
 from paddock.runtime import kept
+from paddock.runtime.homes import Home
 from paddock.runtime.kept import Kept
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ def make_home(tmp_path: Path, said: str = "hello") -> Path:
 
 
 def keep(store: Kept, home: Path, workspace: str = "/project") -> bool:
-    return store.keep("0123", "robot", workspace, os.fspath(home), PATHS)
+    return store.keep("0123", "robot", workspace, Home(os.fspath(home)), PATHS)
 
 
 def names(place: Path) -> set[str]:
@@ -113,10 +115,29 @@ def test_links_are_moved_as_links_and_closed_directories_too(tmp_path: Path, sto
 def test_a_path_in_another_and_one_that_leads_out_are_no_paths(tmp_path: Path, store: Kept) -> None:
     home = make_home(tmp_path)
     (tmp_path / "box/secret").write_text("x")
-    assert store.keep("0123", "robot", "/project", str(home), (".robot/deep", ".robot", "../secret", "", "/etc"))
+    assert store.keep("0123", "robot", "/project", Home(str(home)), (".robot/deep", ".robot", "../secret", "", "/etc"))
     assert (tmp_path / "box/secret").exists()
     assert store.take("robot", "/project", str(tmp_path / "new"))
     assert os.listdir(tmp_path / "new") == [".robot"]
+
+
+def test_of_a_home_on_layers_the_state_is_copied_as_the_box_saw_it(tmp_path: Path, store: Kept) -> None:
+    home = make_home(tmp_path)
+    frozen = tmp_path / "frozen"
+    home.rename(frozen)
+    (home / ".robot/deep").mkdir(parents=True)
+    (home / ".robot/deep/new").write_text("new")
+    os.mknod(home / ".robot.json", stat.S_IFCHR, 0)
+    link = frozen / ".robot/link"
+    link.symlink_to("/etc")
+    assert store.keep("0123", "robot", "/project", Home(str(home), [str(frozen)]), PATHS)
+    assert store.take("robot", "/project", str(tmp_path / "new"))
+    assert names(tmp_path / "new") == {
+        *(".robot", ".robot/deep", ".robot/deep/new", ".robot/deep/history", ".robot/link", ".config", ".config/robot")
+    }
+    assert (tmp_path / "new/.robot/link").readlink() == link.readlink()
+    (tmp_path / "new/.robot/deep/history").write_text("of the next box")
+    assert (frozen / ".robot/deep/history").read_text() == "hello", "others may stand on the layer"
 
 
 @pytest.mark.parametrize("before", [True, False])

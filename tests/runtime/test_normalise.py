@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from paddock import agents
 from paddock.errors import UserError
-from paddock.model import BoxRequest, Limits, Mount, WorkspaceMode, check_name
+from paddock.model import BoxRequest, EngineName, Limits, Mount, WorkspaceMode, check_name
 from paddock.runtime.normalise import free_name, normalise, require_same_shape
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def test_a_link_to_a_workspace_is_the_workspace(ground: Path) -> None:
         ({"workdir": "a\0b"}, "bad-workdir"),
         ({"env": {"1A": "x"}}, "bad-env"),
         ({"env": {"A": "x\0"}}, "bad-env"),
+        ({"engine": EngineName.CONTAINER, "template": "./data", "runtime": "runsc", "mcp": ("a",)}, "no-sockets"),
     ],
 )
 def test_a_bad_request_is_refused_by_its_own_code(ground: Path, rest: dict[str, Any], code: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +15,7 @@ from paddock.model import BoxSpec
 from paddock.paths import Paths
 from paddock.runtime import records
 from paddock.runtime.rebuild import rebuild
-from paddock.store import Store
+from paddock.store import Store, TemplateRow
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,6 +56,25 @@ def test_boxes_come_back_from_their_own_files(where: Paths) -> None:
     _put(where, "bbb", _record("two"))
     assert rebuild(where) == ["box one: restored", "box two: restored"]
     assert _rows(where) == {"aaa": _spec("one"), "bbb": _spec("two")}
+
+
+def test_templates_come_back_if_their_layers_are_there(where: Paths) -> None:
+    os.makedirs(f"{where.layers}/sha256/{'a' * 64}/tree")
+    rows = [
+        TemplateRow(name="whole", tag="v1", chain=(f"sha256:{'a' * 64}",), config="{}"),
+        TemplateRow(name="torn", tag="v1", chain=(f"sha256:{'b' * 64}",), config="{}"),
+        TemplateRow(name="odd", tag="v1", chain=("../..",), config="{}"),
+    ]
+    with open(where.templates, "w", encoding="ascii") as file:
+        json.dump([*map(codec.to_wire, rows), {"name": "other"}, 7], file)
+    assert rebuild(where) == ["template whole:v1: restored"]
+    store = Store(where.database)
+    assert [replace(row, created_at="") for row in store.templates()] == rows[:1]
+    store.close()
+    for text in ("", "7", "[[", "[" * 100_000):
+        with open(where.templates, "w", encoding="ascii") as file:
+            file.write(text)
+        assert not any(line.startswith("template ") for line in rebuild(where))
 
 
 def test_the_old_database_is_kept(where: Paths) -> None:

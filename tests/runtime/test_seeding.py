@@ -11,6 +11,7 @@ import pytest
 
 from paddock.agents.definition import Seed
 from paddock.runtime import seeding
+from paddock.runtime.homes import Home
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +21,7 @@ JSON = Seed(path=".a/b.json", json='{"seen": true, "keys": {"{tail20:KEY}": 1}, 
 
 def fill(home: Path, *seeds: Seed, workspace: str = "/w") -> None:
     for one in seeds:
-        seeding.seed(str(home), one, workspace, {"KEY": "0123456789" * 3 + '"'})
+        seeding.seed(Home(str(home)), one, workspace, {"KEY": "0123456789" * 3 + '"'})
 
 
 def test_a_seed_makes_its_file_with_values_that_cannot_leave_their_string(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
+import pytest
+
 from paddock.gateway import trust
 from paddock.runtime.spares import DENIALS, Spares
 
@@ -54,5 +56,19 @@ def test_those_of_an_earlier_daemon_are_not_used(tmp_path: Path) -> None:
         second = Spares(str(tmp_path / "spare"))
         await second.fill()
         assert set(os.listdir(tmp_path / "spare")) & left == set()
+
+    asyncio.run(act())
+
+
+def test_without_room_there_are_none_and_whoever_needs_one_hears_of_it(tmp_path: Path) -> None:
+    """The task that fills them is one of those without which boxes have no network."""
+
+    async def act() -> None:
+        spares = Spares(str(tmp_path / "spare"))
+        (tmp_path / "spare").rmdir()
+        await spares.fill()
+        with pytest.raises(FileNotFoundError):
+            spares.take(str(tmp_path / "net"), [str(tmp_path / "a.0"), str(tmp_path / "a.1")])
+        await spares.close()
 
     asyncio.run(act())

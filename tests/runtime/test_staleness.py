@@ -27,6 +27,7 @@ class Held:
 
     evidence = Evidence(pid=1, start_ticks=0, boot_id="")
     pidfd = -1
+    keeps_names = False
 
     def __init__(self) -> None:
         self.refreshed = 0

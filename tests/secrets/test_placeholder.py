@@ -115,6 +115,6 @@ def test_any_bytes_around_it_do_not_hide_it(before: bytes, after: bytes) -> None
 def test_the_largest_header_is_searched_in_a_moment() -> None:
     ours = [make(SHAPE) for _ in range(64)]
     hostile = (ours[0][:-1] * 1000).encode()[: 64 * 1024]
-    start = time.perf_counter()
+    start = time.process_time()
     assert find(hostile, ours) == frozenset()
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5

@@ -53,6 +53,8 @@ def _do(*argv: str) -> None:
 class Ordinary(Installation):
     """Paddock as USER has it: a copy of the program, for ours may lie where nobody else may look."""
 
+    is_open_to_us = False
+
     def __init__(self, root: Path) -> None:
         self._program = root / "paddock"
         shutil.copy(ROOT / "paddock", self._program)

@@ -14,7 +14,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock.client import Paddock
+from paddock import fs
+from paddock.client import Paddock, starter
+from paddock.client.answers import expect_object
+from tests.support import contract
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,6 +60,8 @@ def alive(pid: int) -> bool:
 
 
 class Installation:
+    is_open_to_us = True  # may this process ask its daemon itself, and not only the programs that it starts there?
+
     def __init__(self, root: Path) -> None:
         self.home = root / "home"
         self.home.mkdir()
@@ -69,12 +74,18 @@ class Installation:
         return f"<Installation {self.home}>"
 
     @property
+    def kind(self) -> tuple[str, ...]:
+        """Options of every box that is made here: those of the test that runs."""
+        return contract.current().options()
+
+    @property
     def state(self) -> Path:
         return self.home / "state"
 
     def command(self, words: tuple[str, ...]) -> list[str]:
         """How the command line is started."""
-        return [str(PROGRAM), *words]
+        made = self.kind if words[:1] in {("run",), ("create",)} else ()
+        return [str(PROGRAM), *words[:1], *made, *words[1:]]
 
     def cli(
         self,
@@ -126,7 +137,7 @@ class Installation:
         return self.cli("run", *options, "--", "sh", "-c", script)
 
     def sdk(self) -> Paddock:
-        return Paddock(home=str(self.home))
+        return _Sdk(home=str(self.home))
 
     def status(self) -> dict[str, object]:
         done = self.cli("daemon", "status", "--json")
@@ -150,24 +161,53 @@ class Installation:
             os.close(pidfd)
         return pid
 
-    def clear(self) -> None:
-        """Remove all boxes, and see their processes gone."""
-        done = self.cli("reset", "-f")
-        assert done.returncode == 0, done.stderr
-        for launcher in children(self.daemon_pid()):
+    def clear(self) -> int:
+        """Remove all boxes, and see their processes gone; returns the daemon's pid.
+
+        It is done after every test: where a daemon runs, without starting a program.
+        """
+        with self.sdk() as sdk:
+            if self.is_open_to_us and (running := starter.find(sdk.paths)):
+                running.close()
+                sdk.reset()
+                pid = expect_object(sdk.call("status"))["pid"]
+            else:  # perhaps there is none, which the command line starts where it belongs
+                done = self.cli("reset", "-f")
+                assert done.returncode == 0, done.stderr
+                pid = self.daemon_pid()
+        assert isinstance(pid, int)
+        for launcher in children(pid):
             until(lambda pid=launcher: not children(pid), "every box is gone")  # type: ignore[misc]
+        return pid
+
+    def sweep(self) -> None:
+        """Empty the workspace."""
+        for entry in self.workspace.iterdir():
+            fs.remove_tree(str(entry))
 
     def close(self) -> None:
-        self.clear()
-        pid = self.daemon_pid()
+        pid = self.clear()
         done = self.cli("daemon", "stop")
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, f"{done.stderr!r}\n{self._log_tail()}"
         until(lambda: not alive(pid), "the daemon ended")
         assert list((self.state / "boxes").iterdir()) == []
         assert list((self.state / "trash").iterdir()) == []
         left = _cgroups_of(self.state)
-        assert left == [], f"{left}\n{(self.state / 'daemon.log').read_text(errors='replace')[-4000:]}"
+        assert left == [], f"{left}\n{self._log_tail()}"
         assert [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(self.home) in line] == []
+
+    def _log_tail(self) -> str:
+        return (self.state / "daemon.log").read_text(errors="replace")[-4000:]
+
+
+class _Sdk(Paddock):
+    """Makes boxes of the kind that the test is of."""
+
+    def call(self, verb: str, **args: object) -> object:
+        return super().call(verb, **contract.current().applied(args))
+
+    def started(self, verb: str, **args: object) -> tuple[object, list[int]]:
+        return super().started(verb, **contract.current().applied(args))
 
 
 def _cgroups_of(state: Path) -> Sequence[str]:

@@ -146,6 +146,8 @@ class Internet:
 class Online(Installation):
     """An installation that lives in such an internet."""
 
+    is_open_to_us = IS_ROOT  # who is not is somebody else to a daemon in a namespace of users of its own
+
     def __init__(self, root: Path, internet: Internet) -> None:
         super().__init__(root)
         self.internet = internet

@@ -49,6 +49,10 @@ class Nursery:
         self.reap()
         return sorted(self._below() - self._before)
 
+    def named(self) -> list[str]:
+        """Those, by what they are and do."""
+        return [f"{pid} {table()[pid][0]} {_words(pid)}" for pid in self.living() if pid in table()]
+
     def reap(self) -> None:
         """Bury the dead we adopted. Those with our own session are children that some Popen waits for."""
         own = os.getsid(0)
@@ -67,3 +71,10 @@ class Nursery:
             frontier = {pid for pid, (state, parent, _) in processes.items() if parent in frontier and state != "Z"}
             below |= frontier
         return below
+
+
+def _words(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:200]
+    except OSError:
+        return "gone"

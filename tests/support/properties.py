@@ -17,4 +17,4 @@ bounded = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
-patient = pytest.mark.timeout(120 if not _ASKED else 0)
+patient = pytest.mark.timeout(300 if not _ASKED else 0)

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from paddock.client import AsyncPaddock
+from tests.support import contract
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -14,9 +15,19 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 
+class _Sdk(AsyncPaddock):
+    """Makes boxes of the kind that the test is of."""
+
+    async def call(self, verb: str, **args: object) -> object:
+        return await super().call(verb, **contract.current().applied(args))
+
+    async def started(self, verb: str, **args: object) -> tuple[object, list[int]]:
+        return await super().started(verb, **contract.current().applied(args))
+
+
 def within(installation: Installation, act: Callable[[AsyncPaddock], Awaitable[None]]) -> None:
     async def run() -> None:
-        async with AsyncPaddock(home=str(installation.home)) as paddock:
+        async with _Sdk(home=str(installation.home)) as paddock:
             await act(paddock)
 
     asyncio.run(run())

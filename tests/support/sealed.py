@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.engines.base import Placement
+from paddock.engines.container.engine import ContainerEngine
 from paddock.engines.process import cgroups
 from paddock.engines.process.bounds import Bounds
 from paddock.engines.process.engine import ProcessEngine
 from paddock.engines.process.warm import Launcher
-from paddock.model import BoxId, BoxSpec
-from tests.support import attack
+from paddock.model import BoxId, BoxSpec, EngineName, Network, Publish
+from tests.support import attack, contract
 from tests.support.gateway import TestGateway
 from tests.support.guest import Client, Ended
 from tests.support.installation import alive, children, until
@@ -35,7 +36,9 @@ class SealedBox:
             (root / name).mkdir(parents=True)
         self.root = root
         self.launcher = Launcher(f"{root}/log")
-        self.engine = ProcessEngine(f"{root}/state", self.launcher, Bounds(cgroups.Cgroups(tag="sealed")))
+        self.kind = contract.current()
+        engine = ContainerEngine if self.kind.template else ProcessEngine
+        self.engine = engine(f"{root}/state", self.launcher, Bounds(cgroups.Cgroups(tag="sealed")))
         self._loop = asyncio.Runner()
         self._handle: Any = None
         self.placement = self.placed()
@@ -43,8 +46,18 @@ class SealedBox:
     def __repr__(self) -> str:
         return f"<SealedBox {self._handle}>"
 
-    def placed(self, *ports: int) -> Placement:
-        spec = BoxSpec(name="one", agent="shell", workspace=f"{self.root}/work", caller_path="/usr/bin:/bin")
+    def placed(self, *ports: int, published: int = 0) -> Placement:
+        publish = (Publish(port=published, box_port=published),) if published else ()
+        spec = BoxSpec(
+            name="one",
+            agent="shell",
+            workspace=f"{self.root}/work",
+            caller_path="/usr/bin:/bin",
+            engine=EngineName.CONTAINER if self.kind.template else EngineName.PROCESS,
+            layers=(self.kind.template,) if self.kind.template else (),
+            runtime=self.kind.runtime,
+            network=Network(publish=publish),
+        )
         place = f"{self.root}/boxes/one"
         return Placement(id=BoxId("one"), spec=spec, directory=place, index=7, localhost_ports=ports)
 
@@ -58,8 +71,9 @@ class SealedBox:
         self._loop.run(self.launcher.close())
         self._loop.close()
 
-    def start(self, door: int | None, *ports: int) -> None:
-        self.placement = self.placed(*ports)
+    def start(self, door: int | None, *ports: int, published: int = 0) -> None:
+        """`published` is a port that the gateway will dial; a box with a network stack of its own has to know."""
+        self.placement = self.placed(*ports, published=published)
         self._handle = self._loop.run(self.engine.start(self.placement, door))
 
     def stop(self) -> None:
@@ -99,9 +113,11 @@ class SealedBox:
 
 
 @contextmanager
-def sealed_box(*ports: int, allowed: str = "allowed.test") -> Iterator[tuple[SealedBox, TestGateway]]:
+def sealed_box(
+    *ports: int, published: int = 0, allowed: str = "allowed.test"
+) -> Iterator[tuple[SealedBox, TestGateway]]:
     with TestGateway(allowed) as gateway, new_box() as box:
-        box.start(gateway.door, *ports)
+        box.start(gateway.door, *ports, published=published)
         yield box, gateway
 
 

@@ -58,13 +58,19 @@ def agent(place: Path, *keys: str) -> Iterator[str]:
         ) as process,
     ):
         try:
-            until(lambda: os.path.exists(path), "the agent listens")
+            until(lambda: _listens(path), "the agent listens")
             for key in keys:
                 add = [*somebody(place), "ssh-add", "-q", str(place / key)]
                 subprocess.run(add, env={**os.environ, "SSH_AUTH_SOCK": path}, check=True, stderr=subprocess.DEVNULL)
             yield path
         finally:
             process.terminate()
+
+
+def _listens(path: str) -> bool:
+    """Its socket has a name before anybody is let in."""
+    with socket.socket(socket.AF_UNIX) as peer:
+        return peer.connect_ex(path) == 0
 
 
 def asked(path: str, payload: bytes) -> bytes:

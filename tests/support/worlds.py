@@ -27,6 +27,7 @@ class World(Installation):
 
     def __init__(self, root: Path, *, hide_cgroups: bool = False) -> None:
         super().__init__(root)
+        self.hides_cgroups = hide_cgroups
         if hide_cgroups and IS_ROOT:
             self.start_without_cgroups()
         with self.sdk() as sdk, sdk.create("probe", workspace=str(self.workspace)) as box:

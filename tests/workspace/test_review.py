@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -324,16 +327,20 @@ def test_refused_entries_stay_in_the_box_whatever_is_accepted(world: World, revi
     assert {held.why for held in plan.withheld} == {Why.REFUSED}
 
 
+def _box_on(world: World, root: Path) -> World:
+    """Another box over the same workspace."""
+    for name in ("upper", "work", "view", "state"):
+        (root / name).mkdir(mode=0o700)
+    (root / "base").symlink_to(world.base)
+    return World(root)
+
+
 def test_ten_boxes_on_one_checkout_apply_their_own_changes(
     tmp_path_factory: pytest.TempPathFactory, world: World
 ) -> None:
     boxes = []
     for number in range(10):
-        root = tmp_path_factory.mktemp(f"box{number}")
-        for name in ("upper", "work", "view", "state"):
-            (root / name).mkdir(mode=0o700)
-        (root / "base").symlink_to(world.base)
-        box = World(root)
+        box = _box_on(world, tmp_path_factory.mktemp(f"box{number}"))
         boxes.append(box)
         with Review(os.fspath(world.base), os.fspath(box.upper), os.fspath(box.state)) as review:
             settle(review)
@@ -349,6 +356,26 @@ def test_ten_boxes_on_one_checkout_apply_their_own_changes(
     assert tree(world.base)["top"] == "0"
     assert {f"own{number}" for number in range(10)} <= set(tree(world.base))
     assert [box.view()["top"] for box in boxes] == [str(number) for number in range(10)]
+
+
+def test_of_boxes_that_apply_at_the_same_moment_the_one_that_is_told_so_has_its_version_there(
+    tmp_path_factory: pytest.TempPathFactory, world: World
+) -> None:
+    """Each has looked before any came home, so all of them swap; who finds another's there swaps back."""
+    with contextlib.ExitStack() as stack:
+        applies = []
+        for number in range(8):
+            box = _box_on(world, tmp_path_factory.mktemp(f"box{number}"))
+            shared = os.fspath(world.root / "turns")
+            review = Review(os.fspath(world.base), os.fspath(box.upper), os.fspath(box.state), turns=shared)
+            settle(stack.enter_context(review))
+            box.box(writing({"top": f"{number}"}))
+            applies.append(partial(review.apply, review.plan()))
+        with ThreadPoolExecutor(8) as pool:
+            results = [future.result() for future in [pool.submit(apply) for apply in applies]]
+    winners = [number for number, result in enumerate(results) if not result.conflicts]
+    assert [tree(world.base)["top"]] == [str(number) for number in winners]
+    assert not list(world.base.glob(".paddock*"))
 
 
 @pytest.mark.privileged

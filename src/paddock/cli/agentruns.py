@@ -15,6 +15,7 @@ from paddock.cli.hostpaths import place
 from paddock.cli.main import warn
 from paddock.client.defining import checked
 from paddock.errors import UserError
+from paddock.model import EngineName
 
 if TYPE_CHECKING:
     import argparse
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from paddock.agents import Agent, Turn
     from paddock.client import Box, Paddock
-    from paddock.model import BoxInfo, ExecSpec
+    from paddock.model import BoxInfo, BoxRequest, ExecSpec
 
 
 def run(paddock: Paddock, options: argparse.Namespace) -> int:
@@ -73,11 +74,17 @@ def _checked(found: Found, infos: Sequence[BoxInfo], options: argparse.Namespace
     return checked(found, infos, [place(word) for word in shown])
 
 
-def _require_program(paddock: Paddock, found: Found, info: BoxInfo | None, turn: Turn) -> None:
-    """It is there and knows the flags of this run. One that is named by its path is run as it is."""
+def _require_program(
+    paddock: Paddock, found: Found, info: BoxInfo | None, turn: Turn, *, is_container: bool = False
+) -> None:
+    """It is there and knows the flags of this run. One that is named by its path is run as it is, and so is one that a
+    container has of its template.
+    """
     agent = found.agent
     argv = agents.compose(agent, turn)
     if agent.plain or agent.program.startswith("/"):
+        return
+    if is_container and _tool(paddock, agent) is None:
         return
     path, home = os.environ.get("PATH", ""), paths.home_directory()
     wanted = {"agent": agent.name, "definition": found.definition, "caller_path": path, "caller_home": home}
@@ -93,6 +100,16 @@ def _require_program(paddock: Paddock, found: Found, info: BoxInfo | None, turn:
         if info is None:  # else it may be in the box's own home
             _offer(paddock, agent, error)
             _require_program(paddock, found, info, turn)
+
+
+def _tool(paddock: Paddock, agent: Agent) -> object:
+    from paddock import tools  # much, and of use for a container alone
+
+    return tools.tool_of(agent, paddock.paths)
+
+
+def _is_of(info: BoxInfo, request: BoxRequest) -> bool:
+    return (info.agent, info.workspace) == (request.agent, os.path.realpath(request.workspace))
 
 
 def _offer(paddock: Paddock, agent: Agent, error: UserError) -> None:
@@ -112,11 +129,12 @@ def _offer(paddock: Paddock, agent: Agent, error: UserError) -> None:
 def _box(paddock: Paddock, found: Found, info: BoxInfo | None, turn: Turn, options: argparse.Namespace) -> Box:
     """What is missing is said before anything is made."""
     if info:
-        _require_program(paddock, found, info, turn)
+        _require_program(paddock, found, info, turn, is_container=info.engine is EngineName.CONTAINER)
         return opening.known(paddock, info, found.agent, options)
     request, lent = opening.request(paddock, options, found, ephemeral=False)
-    _require_program(paddock, found, info, turn)
     before = {info.id: info for info in paddock.ls()}
+    engines = {request.engine, *(one.engine for one in before.values() if _is_of(one, request))}
+    _require_program(paddock, found, info, turn, is_container=EngineName.CONTAINER in engines)
     box, is_new = paddock.open(request, lent.given)
     if is_new:
         opening.warn_about_limits(box.info.limits)

@@ -10,7 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-_TAKING_BOXES = "run exec inspect env stop rm logs cp diff apply discard git usage ports"
+_NAMING = ("secret", "template")  # nouns with names of their own
+_TAKING_BOXES = "run exec inspect env stop rm logs cp diff apply discard git usage ports save"
 _BASH = r"""_paddock() {
     local word=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} i
     COMPREPLY=()
@@ -23,6 +24,11 @@ _BASH = r"""_paddock() {
     done
     if [[ ${COMP_WORDS[COMP_CWORD - 1]} == --secret && $verb =~ ^(run|create)$ ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(paddock secret ls -q 2>/dev/null)" -- "$word")
+        return
+    fi
+    if [[ ${COMP_WORDS[COMP_CWORD - 1]} =~ ^(-t|--template)$ && $verb =~ ^(run|create)$ ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(paddock template ls -q 2>/dev/null)" -- "$word")
+        __ltrim_colon_completions "$word" 2>/dev/null
         return
     fi
     if [[ $word == -* ]]; then
@@ -42,7 +48,7 @@ _BASH = r"""_paddock() {
                 esac
             else
                 case $verb in
-                    secret) words=$(paddock secret ls -q 2>/dev/null) ;;
+                    secret | template) words=$(paddock "$verb" ls -q 2>/dev/null) ;;
                     *) words=$(paddock ls -q 2>/dev/null) ;;
                 esac
             fi
@@ -63,6 +69,10 @@ _paddock() {
         compadd -- ${(f)"$(paddock secret ls -q 2>/dev/null)"}
         return
     fi
+    if [[ $words[CURRENT-1] == (-t|--template) && $words[2] == (run|create) ]]; then
+        compadd -- ${(f)"$(paddock template ls -q 2>/dev/null)"}; _files
+        return
+    fi
     case $words[2] in
         daemon) compadd -- start stop status ;;
         completion) compadd -- bash zsh fish ;;
@@ -79,6 +89,7 @@ complete -c paddock -n '__fish_seen_subcommand_from completion' -f -a 'bash zsh 
 @FISH_NOUNS@
 complete -c paddock -n '__fish_seen_subcommand_from @TAKING@' -a '(paddock ls -q 2>/dev/null)'
 complete -c paddock -n '__fish_seen_subcommand_from run create' -l secret -x -a '(paddock secret ls -q 2>/dev/null)'
+complete -c paddock -n '__fish_seen_subcommand_from run create' -s t -l template -r -a '@TEMPLATES@'
 """
 _SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
@@ -87,6 +98,7 @@ def completion(options: argparse.Namespace) -> int:
     script = _SCRIPTS[options.shell]
     for mark, value in (
         ("@VERBS@", " ".join(VERBS)),
+        ("@TEMPLATES@", f"({_named('template')})"),
         ("@TAKING@", _TAKING_BOXES),
         ("@BOXES@", _TAKING_BOXES.replace(" ", " | ")),
         ("@OPTIONS@", _option_cases()),
@@ -106,7 +118,7 @@ def _verbs(noun: str) -> str:
 
 def _named(noun: str) -> str:
     """What lists the things that a noun's verbs take."""
-    return f"paddock {'secret ls' if noun == 'secret' else 'ls'} -q 2>/dev/null"
+    return f"paddock {f'{noun} ls' if noun in _NAMING else 'ls'} -q 2>/dev/null"
 
 
 def _zsh(noun: str) -> str:

@@ -51,7 +51,7 @@ def cp(options: argparse.Namespace) -> int:
     skipped = Skipped()
     with Paddock() as paddock:
         box = paddock.get(source_box or target_box)
-        trees = [tree for info in paddock.ls() for tree in _written(info)]
+        trees = written(paddock)
         with BoxFiles(lambda: paddock.channel(box.name)) as files:
             if source_box:
                 from paddock.cli.fetching import fetch
@@ -72,9 +72,10 @@ def side(word: str) -> tuple[str, str]:
     return "", word
 
 
-def _written(info: BoxInfo) -> list[str]:
-    """Trees of the host in which this box can put links."""
-    return [info.workspace, *(mount.source for mount in info.mounts if not mount.read_only)]
+def written(paddock: Paddock) -> list[str]:
+    """Trees of the host in which boxes can put links."""
+    found = [(info.workspace, *(mount.source for mount in info.mounts if not mount.read_only)) for info in paddock.ls()]
+    return [tree for trees in found for tree in trees]
 
 
 def _inside(info: BoxInfo, path: str) -> str:

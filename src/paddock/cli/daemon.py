@@ -16,7 +16,7 @@ from paddock.errors import Unavailable
 if TYPE_CHECKING:
     import argparse
 
-_STOP_TIMEOUT_S = 10.0
+_STOP_TIMEOUT_S = 45.0  # it writes what it has acknowledged, and a disk may be slow
 _NOT_RUNNING = 1
 
 
@@ -83,7 +83,8 @@ def _stop(where: paths.Paths) -> str:
             paddock.call("shutdown")
             # Not only its socket: what it still writes it has written when it is gone.
             if not select.select([pidfd], [], [], _STOP_TIMEOUT_S)[0]:
-                raise Unavailable("the daemon did not end", hint=f"see {where.daemon_log}", code="daemon")
+                hint = f"see {where.daemon_log}"
+                raise Unavailable(f"the daemon (process {pid}) did not end", hint=hint, code="daemon")
         finally:
             os.close(pidfd)
     boxes = "box keeps" if kept == 1 else "boxes keep"

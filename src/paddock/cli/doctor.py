@@ -28,7 +28,14 @@ def doctor(options: argparse.Namespace) -> int:
     if options.rebuild:
         return _rebuild(where)
     daemon, repairs = _daemon()
-    found = [_process_engine(daemon), daemon, *probes.all_probes(), _disk(where), _groups()]
+    found = [
+        _process_engine(daemon),
+        *_container_engines(daemon),
+        daemon,
+        *probes.all_probes(),
+        _disk(where),
+        _groups(),
+    ]
     works = all(probe.ok for probe in found if probe.name in _NEEDED)
     if options.json:
         wire = {"works": works, "probes": [codec.to_wire(probe) for probe in found], "repairs": repairs}
@@ -65,6 +72,47 @@ def _process_engine(daemon: Probe) -> Probe:
     ok = result.exit_code == 0
     detail = f"a box ran a command in {took_ms:.0f} ms" if ok else f"`true` ended with {result.exit_code}"
     return Probe(name="process engine", ok=ok, detail=detail)
+
+
+def _container_engines(daemon: Probe) -> list[Probe]:
+    """The same on an empty root, by each runtime that is installed: the command is our own interpreter."""
+    from paddock.engines.container import runtimes
+
+    present = runtimes.installed()
+    if not present:
+        detail = f"none of {', '.join(runtimes.NAMES)} is installed"
+        return [Probe(name="container engine", ok=False, detail=detail, fix="sudo apt install crun")]
+    return [_container_engine(daemon, name) for name in present]
+
+
+def _container_engine(daemon: Probe, runtime: str) -> Probe:
+    name = f"container {runtime}"
+    if not daemon.ok:
+        return Probe(name=name, ok=False, detail="needs the daemon", fix=daemon.fix)
+    import tempfile
+
+    from paddock.engines.container import interpreter
+    from paddock.model import BoxRequest, EngineName, ExecSpec
+
+    begun = time.perf_counter()
+    try:
+        with Paddock() as paddock, tempfile.TemporaryDirectory(prefix="paddock-doctor-") as directory:
+            for place in ("work", "root"):
+                os.mkdir(f"{directory}/{place}")
+            request = BoxRequest(
+                workspace=f"{directory}/work",
+                ephemeral=True,
+                engine=EngineName.CONTAINER,
+                template=f"{directory}/root",
+                runtime=runtime,
+            )
+            spec = ExecSpec(argv=interpreter.words("/run/paddock/python", "pass"), timeout_s=20.0)
+            result = paddock.start_run(request, spec).finish(b"")
+    except PaddockError as error:
+        return Probe(name=name, ok=False, detail=error.message, fix=error.hint or "see the lines below")
+    took_ms = (time.perf_counter() - begun) * 1000
+    detail = f"a box ran a command in {took_ms:.0f} ms" if result.ok else f"a command ended with {result.exit_code}"
+    return Probe(name=name, ok=result.ok, detail=detail)
 
 
 def _daemon() -> tuple[Probe, list[str]]:

@@ -10,7 +10,7 @@ from paddock.cli import environment, outcome, terminal
 from paddock.cli import options as words
 from paddock.cli.attach import Running
 from paddock.cli.main import say_open, warn
-from paddock.errors import UserError
+from paddock.errors import PaddockError, UserError
 from paddock.model import Budget, ExecSpec, TtySize, WorkspaceMode
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def exec_spec(
     rows, cols = terminal.size()
     return ExecSpec(
         argv=tuple(argv),
+        of_image=not argv,
         env={**environment.of_terminal(is_tty=is_tty), **(env or {})},
         cwd=os.path.join(box.info.workspace, options.workdir) if box and options.workdir else "",
         tty=TtySize(rows=rows, cols=cols) if is_tty else None,
@@ -79,7 +80,12 @@ def finish(
     leaving.say_notes(command.notes, quiet=options.quiet)
     if command.box.untold:
         leaving.say_earlier(paddock.named(command.box.name), quiet=options.quiet)
-    code = outcome.finish(_running(paddock, command), stdin=True, detachable=detachable)
+    try:
+        code = outcome.finish(_running(paddock, command), stdin=True, detachable=detachable)
+    except PaddockError as error:
+        if error.code != "box-lost":  # that one runs on
+            leaving.say_left(command, quiet=options.quiet, hint=False)
+        raise
     leaving.say_left(command, quiet=options.quiet, hint=hint)
     return code
 
@@ -98,4 +104,5 @@ def announce(box: BoxInfo, options: argparse.Namespace) -> None:
         warn(f"token inside: whatever runs in {box.name} can read what a login of {', '.join(box.logins)} leaves there")
     if not options.quiet and os.isatty(2):
         mode = "" if box.mode is WorkspaceMode.LIVE else f", {box.mode.value}"
-        print(f"paddock: {box.engine.value} box {box.name}{mode}, network: {box.network}", file=sys.stderr)
+        tier = "gvisor" if box.runtime == "runsc" else box.engine.value
+        print(f"paddock: {tier} box {box.name}{mode}, network: {box.network}", file=sys.stderr)

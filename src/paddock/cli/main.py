@@ -23,7 +23,8 @@ _REPORT = "please report it, with what PADDOCK_DEBUG=1 shows"
 
 # What init says about a command has no hint of its own: it does not know who asks.
 _HINTS = {
-    "not-found": "a box has the host's /usr and the toolchains on your PATH; `paddock inspect --plan BOX` shows them",
+    "not-found": "a box has the host's /usr and your toolchains, or its template: see `paddock inspect --plan BOX`; "
+    "agents that it lacks come by `paddock agent install NAME`",
     "not-executable": "it needs to be a program, or a script with execute permission",
     "bad-cwd": "-w names a directory inside the box",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddock.cli import agentnouns, secretnouns, verbs
+from paddock.cli import agentnouns, buildnouns, checkpointnouns, secretnouns, templatenouns, verbs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -212,6 +212,7 @@ _RM = (
 
 NOUNS: dict[str, dict[str, tuple[str, Setup]]] = {
     "agent": agentnouns.VERBS,
+    "checkpoint": checkpointnouns.VERBS,
     "network": {
         "proxy": ("change what a box may reach", _proxy),
         "log": ("show what boxes reached, and what was refused", _log),
@@ -230,4 +231,8 @@ NOUNS: dict[str, dict[str, tuple[str, Setup]]] = {
         "import": ("read rules of another program", _import),
     },
     "secret": secretnouns.VERBS,
+    "template": {
+        "build": ("build one from a Dockerfile", buildnouns.build(network_options)),
+        **templatenouns.VERBS,
+    },
 }

@@ -32,6 +32,10 @@ def request(
 ) -> tuple[BoxRequest, Lent]:
     """What is asked for, with the secrets of it and the values that our environment has; of a shell if of no agent."""
     lent = lent_to(paddock, options)
+    if options.template:
+        from paddock.cli import builds
+
+        builds.ready(paddock, options.template)
     asked = replace(words.request(options, agent="shell", ephemeral=ephemeral), secrets=lent.uses)
     if found:
         lent = with_key(paddock, options, found.agent, lent)

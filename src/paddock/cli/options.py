@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     import argparse
 
 
+_RUNTIMES = ("crun", "runc", "runsc")
+
+
 def volumes(words: list[str]) -> tuple[Mount, ...]:
     mounts = []
     for word in words:
@@ -66,6 +69,21 @@ def engine(word: str) -> EngineName:
         ) from None
 
 
+def runtime(word: str) -> str:
+    if word and word not in _RUNTIMES:
+        raise UserError(f"runtime {word!r} is not known", hint=f"known: {', '.join(_RUNTIMES)}", code="no-runtime")
+    return word
+
+
+def template(word: str) -> str:
+    """A name stays one; a place is told from it by how it is written."""
+    if not word:
+        return ""
+    from paddock.model.reference import is_path
+
+    return place(word) if is_path(word) else word
+
+
 def mode(options: argparse.Namespace) -> WorkspaceMode:
     if options.review and options.clone:
         raise UserError("--review and --clone exclude each other", hint="give one", code="usage")
@@ -85,7 +103,7 @@ def request(options: argparse.Namespace, *, agent: str, ephemeral: bool) -> BoxR
         name=options.name,
         workspace=place(options.workspace or "."),
         mounts=(*extras(options.extra), *volumes(options.volume)),
-        engine=engine(options.engine),
+        engine=engine(options.engine or ("container" if options.template else "process")),
         env=environment.chosen(options),
         limits=limits(options),
         workdir=options.workdir,
@@ -101,4 +119,6 @@ def request(options: argparse.Namespace, *, agent: str, ephemeral: bool) -> BoxR
         logins=tuple(options.allow_login),
         with_settings=options.with_settings,
         mcp=tuple(dict.fromkeys(options.mcp)),
+        template=template(options.template),
+        runtime=runtime(options.runtime),
     )

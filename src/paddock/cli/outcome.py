@@ -40,7 +40,7 @@ def _box_ended(running: Running) -> Unavailable:
     """The daemon knows whether a limit ended the box."""
     reason, code = _ending(running)
     message = f"the box {running.box!r} ended: {reason or 'it was stopped'}"
-    error = Unavailable(message, hint=_hint(reason), code="box-ended")
+    error = Unavailable(message, hint=_hint(reason), code="box-lost" if code == Unavailable.exit_code else "box-ended")
     error.exit_code = code
     return error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddock.cli import nouns, runnouns, secretnouns, verbs, viewnouns
+from paddock.cli import checkpointnouns, nouns, runnouns, secretnouns, templatenouns, verbs, viewnouns
 from paddock.errors import UserError
 
 TYPE_CHECKING = False
@@ -73,7 +73,7 @@ def _workspace(sub: Parser) -> None:
 
 def _box_options(sub: Parser) -> None:
     sub.add_argument("--name", default="", help="the box's name (default: AGENT-DIRECTORY)")
-    sub.add_argument("--engine", default="process", help="process")
+    templatenouns.engine_options(sub)
     _env_options(sub)
     viewnouns.view_options(sub)
     sub.add_argument("-v", "--volume", action="append", default=[], metavar="HOST:BOX[:ro]", help="one more mount")
@@ -103,7 +103,7 @@ def _exec(sub: Parser) -> None:
     sub.add_argument("-i", "--interactive", action="store_true", help="pass standard input")
     sub.add_argument("-t", "--tty", action="store_true", help="give the command a terminal")
     sub.add_argument("-d", "--detach", action="store_true", help="leave it running and print the job")
-    sub.add_argument("-u", "--user", default="", metavar="USER", help="a process box has one: agent")
+    sub.add_argument("-u", "--user", default="", metavar="USER", help="by name or number; a process box has one: agent")
     sub.add_argument("-w", "--workdir", default="", metavar="DIR", help="default: the box's own")
     sub.add_argument("--timeout", default="", metavar="TIME", help="ends it and all it started; exit code 124")
     _env_options(sub)
@@ -154,7 +154,7 @@ def _reset(sub: Parser) -> None:
 
 def _prune(sub: Parser) -> None:
     sub.usage = "paddock prune [-f]"
-    sub.description = "Remove all boxes that are stopped or failed, and their private files."
+    sub.description = "Remove all boxes that are stopped or failed, their private files, and layers\nthat nobody uses."
     sub.set_defaults(target=verbs.prune)
     sub.add_argument("-f", "--force", action="store_true", help="do not ask")
 
@@ -246,9 +246,13 @@ VERBS: dict[str, tuple[str, Setup]] = {
     "discard": ("drop changes of a review box", viewnouns.discard),
     "git": ("bring a box's commits home, list them", viewnouns.git),
     "agent": ("list, install and check agents", _noun),
+    "checkpoint": ("keep states of a box, go back to them, fork them", _noun),
+    "df": ("show what layers take of the disk", checkpointnouns.df),
     "network": ("change what a box may reach, show what it did", _noun),
     "policy": ("show, explain and change the rules", _noun),
     "secret": ("keep keys that boxes use and never see", _noun),
+    "save": ("make a template of a container box", templatenouns.save_box),
+    "template": ("keep roots for container boxes: load, save, remove", _noun),
     "usage": ("show what boxes spent on models", secretnouns.usage),
     "ports": ("show the ports of a box that answer on the host", nouns.ports),
     "doctor": ("say what this machine can hold, and how to fix what it cannot", _doctor),

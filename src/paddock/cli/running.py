@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def run(options: argparse.Namespace) -> int:
     if options.rm and options.detach:
         raise UserError("--rm and --detach exclude each other", hint="`paddock rm -f` removes the box", code="usage")
-    if not options.what and not options.command and not options.agent_file:
+    if not (options.what or options.command or options.agent_file or options.template):
         hint = "`paddock run -- COMMAND` or `paddock run shell .`"
         raise UserError("nothing to run", hint=hint, code="no-command")
     with Paddock() as paddock:

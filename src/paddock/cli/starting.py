@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
 def asked(options: argparse.Namespace, where: paths.Paths) -> Message | None:
     """What is sent; None of a run that says more than this can."""
     more = any(value for key, value in vars(options).items() if key not in _CARRIED)
-    if more or not options.what or options.engine != "process" or _is_own(options.what, where):
+    if more or not options.what or options.engine not in {"", "process"} or _is_own(options.what, where):
         return None
     if sum(map(len, options.command)) > _WORDS_BYTES:
         return None

@@ -296,3 +296,123 @@ def agent_show(options: argparse.Namespace) -> int:
     from paddock.cli import agentlist
 
     return agentlist.show(options)
+
+
+def checkpoint_create(options: argparse.Namespace) -> int:
+    from paddock.cli import checkpoints
+
+    return checkpoints.create(options)
+
+
+def checkpoint_ls(options: argparse.Namespace) -> int:
+    from paddock.cli import checkpoints
+
+    return checkpoints.ls(options)
+
+
+def checkpoint_restore(options: argparse.Namespace) -> int:
+    from paddock.cli import checkpoints
+
+    return checkpoints.restore(options)
+
+
+def checkpoint_workspace(options: argparse.Namespace) -> int:
+    from paddock.cli import checkpoints
+
+    return checkpoints.workspace(options)
+
+
+def checkpoint_fork(options: argparse.Namespace) -> int:
+    from paddock.cli import checkpoints
+
+    return checkpoints.fork(options)
+
+
+def checkpoint_diff(options: argparse.Namespace) -> int:
+    from paddock.cli import checkpoints
+
+    return checkpoints.diff(options)
+
+
+def checkpoint_rm(options: argparse.Namespace) -> int:
+    from paddock.cli import checkpoints
+
+    return checkpoints.rm(options)
+
+
+def checkpoint_prune(options: argparse.Namespace) -> int:
+    from paddock.cli import checkpoints
+
+    return checkpoints.prune(options)
+
+
+def df(options: argparse.Namespace) -> int:
+    from paddock.cli import space
+
+    return space.df(options)
+
+
+def template_ls(options: argparse.Namespace) -> int:
+    from paddock.cli import templates
+
+    return templates.ls(options)
+
+
+def template_inspect(options: argparse.Namespace) -> int:
+    from paddock.cli import templates
+
+    return templates.inspect(options)
+
+
+def template_rm(options: argparse.Namespace) -> int:
+    from paddock.cli import templates
+
+    return templates.rm(options)
+
+
+def template_load(options: argparse.Namespace) -> int:
+    from paddock.cli import templates
+
+    return templates.load(options)
+
+
+def template_save(options: argparse.Namespace) -> int:
+    from paddock.cli import templates
+
+    return templates.save(options)
+
+
+def template_pull(options: argparse.Namespace) -> int:
+    from paddock.cli import templates
+
+    return templates.pull(options)
+
+
+def template_push(options: argparse.Namespace) -> int:
+    from paddock.cli import templates
+
+    return templates.push(options)
+
+
+def template_build(options: argparse.Namespace) -> int:
+    from paddock.cli import builds
+
+    return builds.build(options)
+
+
+def save(options: argparse.Namespace) -> int:
+    from paddock.cli import templates
+
+    return templates.save_box(options)
+
+
+def checkpoint_export(options: argparse.Namespace) -> int:
+    from paddock.cli import checkpointfiles
+
+    return checkpointfiles.export(options)
+
+
+def checkpoint_import(options: argparse.Namespace) -> int:
+    from paddock.cli import checkpointfiles
+
+    return checkpointfiles.import_(options)

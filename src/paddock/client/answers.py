@@ -204,6 +204,22 @@ def box_request(
     )
 
 
+def rooted(request: BoxRequest, template: str, engine: str, runtime: str) -> BoxRequest:
+    """With a template, a container; a place is told from a name by how it is written, and is the caller's."""
+    if not (template or engine or runtime):
+        return request
+    from paddock.model import EngineName
+    from paddock.model.reference import is_path
+
+    try:
+        kind = EngineName(engine or ("container" if template else "process"))
+    except ValueError as error:
+        known = ", ".join(name.value for name in EngineName)
+        raise UserError(f"there is no engine {engine!r}", hint=f"one of: {known}", code="no-engine") from error
+    place = os.path.abspath(os.path.expanduser(template)) if is_path(template) else template
+    return replace(request, engine=kind, template=place, runtime=runtime)
+
+
 def _time(value: object) -> float:
     """A huge integer has no float."""
     return float(value) if isinstance(value, (int, float)) and abs(value) < 1 << 62 else 0.0

@@ -86,6 +86,7 @@ class Reviewing:
         self._is_running = info.state is BoxState.RUNNING
         self._transport = Transport(paths)  # of our own: the caller's may belong to an event loop
         self._directory = f"{paths.boxes}/{info.id}"
+        self._turns = paths.apply_lock
 
     def __repr__(self) -> str:
         return f"<Reviewing {self._directory} over {self._workspace}>"
@@ -93,7 +94,7 @@ class Reviewing:
     @contextlib.contextmanager
     def _open(self) -> Iterator[Review]:
         try:
-            with review.at(self._workspace, self._directory, self._refresh) as opened:
+            with review.at(self._workspace, self._directory, self._refresh, turns=self._turns) as opened:
                 yield opened
         finally:
             self._transport.close()

@@ -10,11 +10,21 @@ from typing import TYPE_CHECKING, Any
 from paddock import codec, proc
 from paddock._version import VERSION
 from paddock.agents import Turn
-from paddock.daemon import network_api, run_api, secret_api, start_api, tool_api, workspace_api
+from paddock.daemon import (
+    build_api,
+    checkpoint_api,
+    network_api,
+    run_api,
+    secret_api,
+    start_api,
+    template_api,
+    tool_api,
+    workspace_api,
+)
 from paddock.daemon.answer import Answer, Nothing
 from paddock.errors import UserError
 from paddock.model import BoxRequest, ExecSpec, Limits
-from paddock.runtime import commands, departures, execution, joblist, sessions
+from paddock.runtime import commands, departures, execution, joblist, sessions, space
 from paddock.runtime.credentials import values_of
 
 if TYPE_CHECKING:
@@ -133,7 +143,7 @@ async def _shutdown(_runtime: Runtime, _args: Nothing) -> Answer:
 
 
 async def _ls(runtime: Runtime, _args: Nothing) -> Answer:
-    return Answer(items=tuple(codec.to_wire(runtime.brief(box)) for box in runtime.boxes.values()))
+    return Answer(items=tuple(codec.to_wire(runtime.brief(box)) for box in runtime.register.listed()))
 
 
 async def _create(runtime: Runtime, args: Create) -> Answer:
@@ -219,11 +229,15 @@ async def _rm(runtime: Runtime, args: Remove) -> Answer:
 
 
 async def _reset(runtime: Runtime, _args: Nothing) -> Answer:
-    return Answer(items=tuple(codec.to_wire(info) for info in await runtime.reset()))
+    gone = await runtime.reset()
+    await space.prune(runtime)
+    return Answer(items=tuple(map(codec.to_wire, gone)))
 
 
 async def _prune(runtime: Runtime, args: Prune) -> Answer:
-    return Answer(items=tuple(codec.to_wire(info) for info in await runtime.prune(args.reviewed)))
+    gone = await runtime.prune(args.reviewed)
+    await space.prune(runtime)
+    return Answer(items=tuple(map(codec.to_wire, gone)))
 
 
 async def _env(runtime: Runtime, args: Env) -> Answer:
@@ -271,13 +285,20 @@ VERBS: dict[str, tuple[type, Verb]] = {
     "logs": (Logs, _logs),
     "ending": (Named, _ending),
     "killed": (Named, _killed),
+    **build_api.VERBS,
+    **checkpoint_api.VERBS,
     **network_api.VERBS,
     **run_api.VERBS,
     **secret_api.VERBS,
     **start_api.VERBS,
+    **template_api.VERBS,
     **workspace_api.VERBS,
     **tool_api.VERBS,
 }
+
+
+# Verbs that end with who called them.
+LONG = frozenset({"template_load", "template_pull", "template_push", "template_save"})
 
 
 async def call(runtime: Runtime, verb: str, args: object) -> Answer:

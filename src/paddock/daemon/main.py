@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import hashlib
 import json
 import logging
@@ -16,24 +17,26 @@ from typing import TYPE_CHECKING
 
 from paddock import fs, limits, paths
 from paddock.daemon.server import Server, broken
-from paddock.engines.process import accounting, cgroups, operations
+from paddock.engines.container.engine import ContainerEngine
+from paddock.engines.process import accounting, cgroups
 from paddock.engines.process.bounds import Bounds
 from paddock.engines.process.engine import ProcessEngine
 from paddock.engines.process.warm import Launcher
 from paddock.errors import PaddockError
 from paddock.model import EngineName
-from paddock.runtime import Runtime, threads
+from paddock.runtime import Runtime, apart, boxparts, threads
 from paddock.runtime.approvals import Approvals
 from paddock.runtime.network import Networks
 from paddock.runtime.policies import Policies
 from paddock.runtime.recovery import recover
 from paddock.secrets.memory import close_memory, leave_no_core
 from paddock.store import Store
-from paddock.watch import Deadlines, Disk, HostSample, Memory, Watch
+from paddock.watch import Casualties, Deadlines, Disk, HostSample, Memory, Watch
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterable, Mapping
+
+    from paddock.engines.base import Engine
 
 log = logging.getLogger(__name__)
 _BACKLOG = 512
@@ -83,9 +86,12 @@ async def _live(where: paths.Paths, store: Store, held: Bounds, listener: socket
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     launcher = Launcher(where.daemon_log)
-    engines = {EngineName.PROCESS: ProcessEngine(where.state, launcher, held)}
-    disk = Disk(_disk_of, unlinked_of=_unlinked_of, written_of=accounting.written_of)
-    judges = (Deadlines(), Memory(accounting.memory_of), disk)
+    engines: dict[EngineName, Engine] = {
+        EngineName.PROCESS: ProcessEngine(where.state, launcher, held),
+        EngineName.CONTAINER: ContainerEngine(where.state, launcher, held),
+    }
+    disk = Disk(_disk_of, unlinked_of=accounting.unlinked_of, written_of=accounting.written_of)
+    judges = (Deadlines(), Casualties(), Memory(accounting.memory_of), disk)
     try:
         loop.set_default_executor(threads.pool(_THREADS, "daemon"))
         policies = Policies(paths.ORGANISATION_POLICY, where.policy, Approvals(where.approvals))
@@ -166,11 +172,8 @@ def _sample(where: paths.Paths) -> HostSample:
 
 
 def _disk_of(trees: tuple[str, ...]) -> int:
-    return sum(fs.tree_bytes(tree, _SCAN_ENTRIES, _SCAN_S, least_bytes=limits.FILE_BYTES)[0] for tree in trees)
-
-
-def _unlinked_of(init_pids: Iterable[int]) -> Mapping[int, int]:
-    return accounting.unlinked_of(init_pids, operations.STORED)
+    how = functools.partial(apart.tree_bytes, least_bytes=limits.FILE_BYTES, passing=boxparts.KERNELS)
+    return sum(how(tree, _SCAN_ENTRIES, _SCAN_S)[0] for tree in trees)
 
 
 def _is_ours(where: paths.Paths, identity: int) -> bool:

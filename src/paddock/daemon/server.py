@@ -15,7 +15,7 @@ from paddock import frames, limits
 from paddock._version import VERSION
 from paddock.daemon import api
 from paddock.errors import PaddockError, Unavailable, UserError
-from paddock.readiness import readable
+from paddock.readiness import readable, within
 
 if TYPE_CHECKING:
     from paddock.daemon.answer import Answer
@@ -105,7 +105,7 @@ class Server:
 
     async def _answer(self, sock: socket.socket, payload: bytes) -> None:
         try:
-            answer = await self._call(frames.decode_message(payload))
+            answer = await self._attended(sock, frames.decode_message(payload))
         except PaddockError as error:
             await _refuse(sock, error)
         except OSError as error:
@@ -128,6 +128,24 @@ class Server:
                 for fd in answer.fds:
                     os.close(fd)
 
+    async def _attended(self, sock: socket.socket, message: Message) -> Answer:
+        """A client that leaves takes with it what only it wanted, and what may take an hour."""
+        if str(message.get("verb")) not in api.LONG:
+            return await self._call(message)
+        loop = asyncio.get_running_loop()
+        call = loop.create_task(self._call(message), name=f"call {message.get('verb')}")
+        gone = loop.create_task(_gone(sock), name="who called")
+        try:
+            await asyncio.wait({call, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.cancel()
+            if not call.done():
+                call.cancel()
+            await asyncio.wait({call, gone})
+        if call.cancelled():
+            raise Unavailable("nobody waits for it any more", code="interrupted")
+        return call.result()
+
     async def _call(self, message: Message) -> Answer:
         if message.get("version") != VERSION:
             raise UserError(
@@ -145,6 +163,20 @@ class Server:
         for part in firsts:
             await _send(sock, {"ok": True, "more": True, "result": part}, ())
         await _send(sock, {"ok": True, "result": last}, answer.fds)
+
+
+async def _gone(sock: socket.socket) -> None:
+    """Returns when the client has hung up; what else it may say meanwhile is read when it is answered."""
+    while True:
+        await readable(sock.fileno())
+        try:
+            if not sock.recv(1, socket.MSG_PEEK):
+                return
+        except BlockingIOError:
+            continue
+        except OSError:
+            return
+        await asyncio.get_running_loop().create_future()
 
 
 def _parts(items: tuple[object, ...]) -> list[list[object]]:
@@ -171,7 +203,7 @@ async def _send(sock: socket.socket, message: Message, fds: tuple[int, ...]) -> 
     if fds:
         sent = socket.send_fds(sock, [data], list(fds))
     if sent < len(data):
-        await asyncio.wait_for(asyncio.get_running_loop().sock_sendall(sock, data[sent:]), _SEND_TIMEOUT_S)
+        await within(asyncio.get_running_loop().sock_sendall(sock, data[sent:]), _SEND_TIMEOUT_S)
 
 
 def broken(error: OSError) -> Unavailable:

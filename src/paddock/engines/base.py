@@ -26,6 +26,7 @@ class Placement:
     index: int  # small and unique among living boxes; a root caller's boxes derive their uid from it
     localhost_ports: tuple[int, ...] = ()  # ports of the box's loopback that lead to the gateway from the start
     tools: tuple[Mount, ...] = ()  # programs of its agent, read-only; each has a `bin` for its PATH
+    memory: str = ""  # a directory of `Engine.save` to start from: commands go on where they were
     view: tuple[Mount, ...] = ()  # in and over the workspace; one whose source is its target changes what is there
 
 
@@ -44,6 +45,7 @@ class Handle(Protocol):
 
     evidence: Evidence
     pidfd: int
+    keeps_names: bool  # names that it has used stay what they were, whatever refresh() does
 
     def ended(self) -> bool:
         """Whether its first process is gone, which its pidfd will soon tell the event loop too."""
@@ -80,6 +82,12 @@ class Engine(Protocol):
 
     def adopt(self, placement: Placement, evidence: Evidence | None) -> Handle | None:
         """Find a box that an earlier daemon started; None when it is not running."""
+
+    async def save(self, placement: Placement) -> str:
+        """Keep what a running box has in memory, and end it; returns the directory that has it when the box has ended.
+
+        A box whose files are as they are then may start from it. Unavailable, and it runs on, where that cannot be.
+        """
 
     def covered(self, placement: Placement) -> dict[str, tuple[int, ...]]:
         """The host's names over which something lies in the running box, and which file each was (fs.births).

@@ -1,6 +1,7 @@
 """Host-side file access that a hostile tree cannot abuse, and the files that are our own."""
 
-from paddock.fs.beneath import is_beneath, open_beneath, read_beneath
+from paddock.fs.beneath import is_beneath, open_beneath, opened_beneath, opened_directory, read_beneath
+from paddock.fs.copying import Entries, copy_facts, copy_tree
 from paddock.fs.lock import FileLock
 from paddock.fs.private import make_private_dir, write_atomic
 from paddock.fs.removal import discard_tree, move_tree, remove_tree
@@ -11,9 +12,12 @@ from paddock.fs.usage import tree_bytes
 from paddock.fs.walk import file_system, is_missing, is_scarcity, mount_id
 
 __all__ = [
+    "Entries",
     "FileLock",
     "bind_unix",
     "connect_unix",
+    "copy_facts",
+    "copy_tree",
     "discard_tree",
     "exchange",
     "file_system",
@@ -24,6 +28,8 @@ __all__ = [
     "mount_id",
     "move_tree",
     "open_beneath",
+    "opened_beneath",
+    "opened_directory",
     "read_beneath",
     "receive_fds",
     "remove_tree",

@@ -8,6 +8,7 @@ component at a time, with the same answers.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import os
@@ -17,7 +18,7 @@ from paddock.fs.walk import mount_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _SYS_OPENAT2 = 437  # one number on every architecture we run on
 _NO_XDEV, _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x01, 0x02, 0x04, 0x08
@@ -54,14 +55,33 @@ def open_beneath(root_fd: int, path: str, flags: int, mode: int = 0, *, one_moun
     return _plain(fd, path)
 
 
-def read_beneath(root_fd: int, path: str, bytes_max: int) -> bytes:
-    """All of a file below `root_fd`, or OSError: EFBIG if it has more."""
-    fd = open_beneath(root_fd, path, os.O_RDONLY)
+@contextlib.contextmanager
+def opened_beneath(root_fd: int, path: str, flags: int) -> Iterator[int]:
+    """As open_beneath, and closed afterwards."""
+    fd = open_beneath(root_fd, path, flags)
     try:
-        with open(fd, "rb", closefd=False) as file:  # which would leave the descriptor of a directory open
-            data = file.read(bytes_max + 1)
+        yield fd
     finally:
         os.close(fd)
+
+
+@contextlib.contextmanager
+def opened_directory(path: str) -> Iterator[int]:
+    """One that is where we put it, or where its user says that it is: links on the way are followed."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def read_beneath(root_fd: int, path: str, bytes_max: int) -> bytes:
+    """All of a file below `root_fd`, or OSError: EFBIG if it has more."""
+    with (
+        opened_beneath(root_fd, path, os.O_RDONLY) as fd,
+        open(fd, "rb", closefd=False) as file,  # which would leave the descriptor of a directory open
+    ):
+        data = file.read(bytes_max + 1)
     if len(data) > bytes_max:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
     return data

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import os
 
+from paddock.fs.beneath import opened_directory
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,11 +26,8 @@ def sync_all(fds: Iterable[int]) -> None:
 
 def sync_directory(path: str) -> None:
     """Have the names in a directory on disk, as after a rename."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with opened_directory(path) as fd:
         os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def sync_file_systems(fds: Iterable[int]) -> None:

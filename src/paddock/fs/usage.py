@@ -11,18 +11,22 @@ from paddock.fs.walk import LISTABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from paddock.fs.walk import Cursor
 
 _BLOCK_BYTES = 512  # the unit of st_blocks on every file system
 
 
-def tree_bytes(path: str, entries_max: int, seconds_max: float, *, least_bytes: int = 0) -> tuple[int, bool]:
+def tree_bytes(
+    path: str, entries_max: int, seconds_max: float, *, least_bytes: int = 0, passing: Collection[str] = ()
+) -> tuple[int, bool]:
     """The disk space below `path`, hard links counted once, and whether that is all of it.
 
     False means at least so much: a bound was reached, or a directory is closed to us. Every file counts for
-    `least_bytes` or more, for whoever must not run out of inodes.
+    `least_bytes` or more, for whoever must not run out of inodes. Directories at paths of `passing` are not entered.
     """
-    meter = _Meter(entries_max, seconds_max, least_bytes)
+    meter = _Meter(entries_max, seconds_max, least_bytes, passing)
     try:
         base = os.open(path, LISTABLE)
     except FileNotFoundError:
@@ -41,8 +45,9 @@ def tree_bytes(path: str, entries_max: int, seconds_max: float, *, least_bytes: 
 class _Meter(Survey):
     passed_over = GONE | {errno.EXDEV}  # what is mounted there is none of the tree's
 
-    def __init__(self, entries_max: int, seconds_max: float, least_bytes: int) -> None:
+    def __init__(self, entries_max: int, seconds_max: float, least_bytes: int, passing: Collection[str]) -> None:
         super().__init__(entries_max, seconds_max)
+        self._passing = {tuple(path.split("/")) for path in passing}
         self._least_bytes = least_bytes
         self._links: set[tuple[int, int]] = set()
         self.total = 0
@@ -58,10 +63,14 @@ class _Meter(Survey):
             except FileNotFoundError:
                 continue
             if stat.S_ISDIR(status.st_mode):
-                cursor.level.waiting.append(entry.name)
+                if not self._passing or self._way(cursor, entry.name) not in self._passing:
+                    cursor.level.waiting.append(entry.name)
             elif status.st_nlink > 1 and self._seen(status):
                 continue
             self.total += max(status.st_blocks * _BLOCK_BYTES, self._least_bytes)
+
+    def _way(self, cursor: Cursor, name: str) -> tuple[str, ...]:
+        return (*(level.name for level in cursor.levels[1:4]), name)  # further down there is none of them
 
     def _seen(self, status: os.stat_result) -> bool:
         identity = (status.st_dev, status.st_ino)

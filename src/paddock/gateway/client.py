@@ -17,6 +17,7 @@ from paddock.errors import PaddockError, Unavailable, from_wire
 from paddock.gateway import control
 from paddock.gateway.control import BoxNet, BoxUsage, Hello, HostFacts, Json, PendingAsk, Stats
 from paddock.limits import GATEWAY_REPLY_S, GATEWAY_START_S
+from paddock.readiness import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -147,7 +148,7 @@ class Gateway:
         with contextlib.suppress(Unavailable):
             await self._ask("end")
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.wait_ended(), GATEWAY_REPLY_S)
+            await within(self.wait_ended(), GATEWAY_REPLY_S)
 
     async def _ask(self, op: str, values: Json | None = None, *, fds: Sequence[int] = ()) -> Json:
         if self.ended:
@@ -157,7 +158,7 @@ class Gateway:
         self._waiting[number] = waiting
         try:
             await self._send({"n": number, "op": op, **(values or {})}, fds)
-            reply = await asyncio.wait_for(waiting, GATEWAY_REPLY_S)
+            reply = await within(waiting, GATEWAY_REPLY_S)
         except TimeoutError as error:
             raise Unavailable(f"the gateway does not answer ({op})", code="gateway") from error
         except OSError as error:
@@ -223,9 +224,7 @@ async def start(directory: str, name: str, log_path: str) -> Gateway:
                 ready_fd=theirs.fileno(),
             )
         ours.setblocking(False)
-        data = await asyncio.wait_for(
-            asyncio.get_running_loop().sock_recv(ours, control.MESSAGE_BYTES), GATEWAY_START_S
-        )
+        data = await within(asyncio.get_running_loop().sock_recv(ours, control.MESSAGE_BYTES), GATEWAY_START_S)
     except TimeoutError as error:
         raise Unavailable(f"the gateway did not start in time; {log_path} has more", code="gateway") from error
     finally:

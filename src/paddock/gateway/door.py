@@ -19,6 +19,7 @@ from paddock.limits import (
     DOOR_ASKS_MAX,
     DOOR_MESSAGE_BYTES,
     DOOR_REPLY_S,
+    LINK_ADDRESS,
     LOCALHOST_PORTS_MAX,
     SEAL_DNS_PORT,
     SEAL_TCP_PORT,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from paddock.gateway.poller import Poller
 
 _MESSAGES: Final = 16  # at once; then the others have their turn
+_PLACES: Final = ("127.0.0.1", LINK_ADDRESS)  # of the gateway in a box; the second where it has a stack of its own
 _LISTENERS_MAX: Final = 2 * LOCALHOST_PORTS_MAX  # IPv4 and IPv6
 
 
@@ -201,7 +203,7 @@ def _announced(sockets: list[socket.socket]) -> Sockets:
     if (
         len(sockets) >= 2
         and _is_listener(sockets[0])
-        and sockets[0].getsockname() == ("127.0.0.1", SEAL_TCP_PORT)
+        and sockets[0].getsockname() in {(place, SEAL_TCP_PORT) for place in _PLACES}
         and _is_resolver(sockets[1])
         and all(map(_is_listener, sockets[2:]))
     ):
@@ -226,7 +228,7 @@ def _is_tcp_on_loopback(sock: socket.socket) -> bool:
         sock.family in {socket.AF_INET, socket.AF_INET6}
         and sock.type == socket.SOCK_STREAM
         and sock.proto == socket.IPPROTO_TCP
-        and sock.getsockname()[0] in {"127.0.0.1", "::1"}
+        and sock.getsockname()[0] in {*_PLACES, "::1"}
     )
 
 
@@ -235,4 +237,4 @@ def _is_resolver(sock: socket.socket) -> bool:
         socket.AF_INET,
         socket.SOCK_DGRAM,
         socket.IPPROTO_UDP,
-    ) and sock.getsockname() == ("127.0.0.1", SEAL_DNS_PORT)
+    ) and sock.getsockname() in {(place, SEAL_DNS_PORT) for place in _PLACES}

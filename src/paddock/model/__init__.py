@@ -17,6 +17,7 @@ from paddock.model.box import (
 )
 from paddock.model.checks import check_env, check_name
 from paddock.model.command import ExecResult, ExecSpec, JobInfo, TtySize
+from paddock.model.image import ImageRun
 from paddock.model.lent import Budget, Lent, McpServer, SecretUse, SshUse
 from paddock.model.network import Network, NetworkRule, Publish
 
@@ -32,6 +33,7 @@ __all__ = [
     "Evidence",
     "ExecResult",
     "ExecSpec",
+    "ImageRun",
     "JobInfo",
     "Lent",
     "LimitReport",

@@ -9,6 +9,7 @@ from typing import NewType
 from paddock import limits
 from paddock.errors import UserError
 from paddock.model.checks import check_env, check_name
+from paddock.model.image import ImageRun
 from paddock.model.lent import Budget, McpServer, SecretUse, SshUse
 from paddock.model.network import Network, Publish
 
@@ -24,6 +25,7 @@ class BoxState(enum.Enum):
 
 class EngineName(enum.Enum):
     PROCESS = "process"
+    CONTAINER = "container"
 
 
 class WorkspaceMode(enum.Enum):
@@ -121,6 +123,14 @@ class BoxSpec:
     tools: tuple[str, ...] = ()  # agents whose installed programs it has, besides its own
     with_settings: bool = False  # the user's own settings of the agent are in it, read-only
     mcp: tuple[McpServer, ...] = ()
+    template: str = ""  # what its root was made of: a directory, or a file with an image
+    template_id: tuple[int, ...] = ()  # which directory that was: device and inode
+    base: str = ""  # the uppermost layer of its template: what lies above is the box's own
+    layers: tuple[str, ...] = ()  # its root, lowest first: directories of the host, or layers of the store
+    home_layers: tuple[str, ...] = ()  # below its home, lowest first: what checkpoints froze of it
+    runtime: str = ""  # what starts a container; empty: whichever is there
+    image: ImageRun = field(default_factory=ImageRun)  # how its template is run
+    bare: bool = False  # a step of a build: its root is all that it has, and no home or workspace
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -174,6 +184,7 @@ class BoxInfo:
     ssh_keys: tuple[SshUse, ...] = ()
     logins: tuple[str, ...] = ()  # not empty: a token may be inside
     definition: str = ""  # of an agent that does not come with Paddock
+    runtime: str = ""  # what starts a container, where one was asked for
     doing: str = ""  # what its agent does now, in a few words; empty if it does not run
     with_settings: bool = False
     mcp: tuple[str, ...] = ()
@@ -209,6 +220,8 @@ class BoxRequest:
     tools: tuple[str, ...] = ()
     with_settings: bool = False
     mcp: tuple[str, ...] = ()  # names of servers
+    template: str = ""
+    runtime: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

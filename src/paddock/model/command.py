@@ -35,10 +35,11 @@ class ExecSpec:
     keep: bool = False  # outlives the caller's connection, as an interactive session does
     journal: bool = False  # its output is kept on disk too, whoever has it; keep and detach do so anyway
     main: bool = False  # the box ends with this command
+    of_image: bool = False  # what the template runs; `argv`, if there is any, in place of its CMD
     timeout_s: float | None = None
 
     def __post_init__(self) -> None:
-        if not self.argv or not self.argv[0]:
+        if not self.of_image and (not self.argv or not self.argv[0]):
             raise UserError("no command given", hint="put the command after the box or after --", code="no-command")
         total_bytes = 0
         for word in self.argv:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from paddock import codec, frames
 from paddock.errors import PaddockError
+from paddock.readiness import within
 
 if TYPE_CHECKING:
     import socket
@@ -84,7 +85,7 @@ class Attendance:
                     await loop.sock_sendall(terminal, frames.encode_message({"settled": name}))
                 told = {ask.ask for ask in asks if ask.held}
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(closed.wait(), _POLL_S)
+                    await within(closed.wait(), _POLL_S)
         finally:
             loop.remove_reader(terminal.fileno())
 

@@ -31,6 +31,10 @@ class Background:
     async def write(self, action: Callable[..., T], *args: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._writer, action, *args)
 
+    def ask(self, action: Callable[[], T]) -> T:
+        """The same from a thread, which waits: what is asked is answered between two writes."""
+        return self._writer.submit(action).result()
+
     def queue(self, action: Callable[..., object], *args: object) -> None:
         """Write in order, but wait for nothing; a failure is only logged."""
         self._writer.submit(action, *args).add_done_callback(_log_failure)

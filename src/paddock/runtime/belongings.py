@@ -19,7 +19,8 @@ from paddock.errors import PaddockError, UserError
 from paddock.mcp import entries as shapes
 from paddock.mcp import merging
 from paddock.model import Mount
-from paddock.runtime import mcpsockets, seeding
+from paddock.runtime import homes, mcpsockets, seeding
+from paddock.runtime.homes import Home
 from paddock.settings import copying
 from paddock.text import neutralise
 
@@ -48,8 +49,8 @@ def check_state(box: Box) -> None:
 async def keep_state(runtime: Runtime, box: Box) -> bool:
     """Of a box that has ended and is about to go; whether there was any."""
     spec, agent = box.row.spec, box.agent
-    home = f"{box.directory}/home"
     try:
+        home = homes.of(box.directory, spec, runtime.paths.layers)
         return await asyncio.to_thread(
             runtime.kept.keep, box.row.id, spec.agent, spec.workspace, home, agent.state.paths
         )
@@ -60,7 +61,7 @@ async def keep_state(runtime: Runtime, box: Box) -> bool:
 def take_state(runtime: Runtime, box: Box) -> str:
     """Before the first start of a box: what an earlier one of this agent and directory left. Says so."""
     spec = box.row.spec
-    if spec.ephemeral:
+    if spec.ephemeral or spec.home_layers:  # a fork begins as its box was
         return ""
     found = runtime.kept.take(spec.agent, spec.workspace, f"{box.directory}/home")
     return _taken(found) if found else ""
@@ -86,8 +87,8 @@ def sweep(runtime: Runtime) -> None:
 class Settings:
     """A copy of the user's own, made anew for each start."""
 
-    def __init__(self, spec: BoxSpec, agent: Agent, directory: str) -> None:
-        self._home = f"{directory}/home"
+    def __init__(self, spec: BoxSpec, agent: Agent, directory: str, home: Home) -> None:
+        self._home = home
         self.place = f"{directory}/{_SETTINGS}"
         self.paths: list[str] = []
         self.notes: list[str] = []
@@ -108,10 +109,10 @@ class Settings:
             else:
                 self.notes.append(f"settings left out (the box has something else in its home): {neutralise(path, 80)}")
 
-    def root_of(self, path: str) -> str:
+    def root_of(self, path: str) -> Home:
         """Where a file of the home is to be written so that the box sees it."""
         covered = any(fs.is_beneath(path, one) for one in self.paths)
-        return self.place if covered else self._home
+        return Home(self.place) if covered else self._home
 
     def mounts(self) -> tuple[Mount, ...]:
         return tuple(
@@ -119,20 +120,17 @@ class Settings:
         )
 
 
-def _fits(home: str, path: str, source: str) -> bool:
+def _fits(home: Home, path: str, source: str) -> bool:
     """Whether something can be mounted there: no link on the way, and a directory only over a directory.
 
     # TRUST: names that an agent made; they are looked at without following a link, while it does not run.
     """
-    top = os.open(home, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        fd = fs.open_beneath(top, path, os.O_PATH)
+        fd = home.open(path, os.O_PATH)
     except FileNotFoundError:
         return True
     except OSError:
         return False
-    finally:
-        os.close(top)
     try:
         mode = os.fstat(fd).st_mode
     finally:

@@ -14,6 +14,8 @@ from paddock.runtime.sight import Sight
 from paddock.runtime.untold import Untold
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from paddock.agents import Agent
     from paddock.engines.base import Handle
     from paddock.model import Mount
@@ -41,6 +43,7 @@ class Box:
         self.ending: Ending | None = None
         self.view: tuple[Mount, ...] = ()  # as its last start made it
         self.tools: tuple[Mount, ...] = ()  # the same
+        self.memory = ""  # what its next start begins from (engines.base.Placement)
         self.in_place = False  # it runs or is being started, and needs what was made in its workspace
         self.notes: list[str] = []  # for whoever runs the next command
         self.looked = asyncio.Event()  # of an ephemeral box: what it left is known
@@ -48,6 +51,8 @@ class Box:
         self.looked_last = False  # since it ended: nothing of it can be new
         self.untold = Untold(directory)
         self.sight = Sight()  # how a review box sees its workspace
+        self.heir: Callable[[Box], Awaitable[None]] | None = None  # takes files of a box that ends, before they go
+        self.compacting = False  # layers that it stands on are being merged
         self.before: Before | None = None  # what was in a live box's workspace when we last told what is new
 
     def __repr__(self) -> str:
@@ -73,9 +78,15 @@ class Box:
             spec=self.row.spec,
             directory=self.directory,
             index=self.row.position,
+            memory=self.memory,
             view=self.view,
             tools=self.tools,
         )
+
+    @property
+    def is_over(self) -> bool:
+        """The box of one command, whose caller was told of its end: it is only being cleared away."""
+        return self.row.spec.ephemeral and self.looked.is_set()
 
     @property
     def has_run(self) -> bool:
@@ -115,6 +126,7 @@ class Box:
             with_settings=spec.with_settings,
             mcp=tuple(server.name for server in spec.mcp),
             definition=spec.definition,
+            runtime=spec.runtime,
             doing=doing,
             untold=untold.count(self.untold.peek()),
         )

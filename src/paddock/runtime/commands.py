@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 from paddock import frames, limits
 from paddock.errors import PaddockError, Unavailable, UserError
+from paddock.model import EngineName
+from paddock.readiness import within
 from paddock.runtime import surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
 
     from paddock.frames import Message
-    from paddock.model import ExecSpec, Limits
+    from paddock.model import ExecSpec, ImageRun, Limits
 
 T = TypeVar("T")
 REPLY_TIMEOUT_S = 30.0
@@ -34,15 +36,22 @@ def journal_bytes(wanted: Limits) -> int:
 
 
 def start_message(
-    spec: ExecSpec, job: str, env: dict[str, str], default_cwd: str, journal_bytes: int = limits.JOURNAL_BYTES
+    spec: ExecSpec,
+    job: str,
+    env: dict[str, str],
+    default_cwd: str,
+    journal_bytes: int = limits.JOURNAL_BYTES,
+    image: ImageRun | None = None,
 ) -> Message:
+    """`image` is that of a box with a root of its own."""
     kept = spec.keep or spec.detach
     return {
         "op": "start",
         "id": job,
-        "argv": list(spec.argv),
+        "argv": list(argv(spec, image)),
         "env": surroundings.fitted(env, spec.env, tty=spec.tty is not None),
-        "cwd": os.path.normpath(os.path.join(default_cwd, spec.cwd)),
+        "cwd": os.path.normpath(os.path.join(default_cwd, image.workdir if image and spec.of_image else "", spec.cwd)),
+        **(_user(spec.user, image) if image else {}),
         "tty": {"rows": spec.tty.rows, "cols": spec.tty.cols} if spec.tty else None,
         "stdin": spec.stdin,
         "keep": kept,
@@ -53,8 +62,25 @@ def start_message(
     }
 
 
-def check_user(user: str) -> None:
-    if user not in {"", "agent"}:
+def argv(spec: ExecSpec, image: ImageRun | None) -> tuple[str, ...]:
+    """The words of a command; the template's own are known here alone."""
+    if not spec.of_image:
+        return spec.argv
+    words = (*image.entrypoint, *(spec.argv or image.command)) if image else spec.argv
+    if not words or not words[0]:
+        hint = "`paddock run -t TEMPLATE -- COMMAND`"
+        raise UserError("the template has no command of its own", hint=hint, code="no-command")
+    return words
+
+
+def _user(user: str, image: ImageRun) -> Message:
+    """Another user than the box's own has a home and a name of its own, which init knows."""
+    return {"user": user, "login": True} if user else {"user": image.user}
+
+
+def check_user(user: str, engine: EngineName = EngineName.PROCESS) -> None:
+    """A box with a root of its own knows itself whom it has."""
+    if engine is EngineName.PROCESS and user not in {"", "agent"}:
         raise UserError(
             f"a process box has no user {user!r}",
             hint="it has one user, agent; root needs a template: `-t base`",
@@ -90,7 +116,7 @@ async def send(channel: socket.socket, message: Message, fds: list[int]) -> None
     sent = socket.send_fds(channel, [data], fds) if fds else 0
     if sent < len(data):
         loop = asyncio.get_running_loop()
-        await asyncio.wait_for(loop.sock_sendall(channel, data[sent:]), REPLY_TIMEOUT_S)
+        await within(loop.sock_sendall(channel, data[sent:]), REPLY_TIMEOUT_S)
 
 
 async def ask_first(channel: socket.socket) -> Message:
@@ -111,7 +137,7 @@ async def finish(channel: socket.socket, timeout_s: float) -> tuple[int, bytes]:
 
 async def _answered(answer: Coroutine[None, None, T], timeout_s: float) -> T:
     try:
-        return await asyncio.wait_for(answer, timeout_s)
+        return await within(answer, timeout_s)
     except TimeoutError as error:
         raise Unavailable("the box does not answer", hint="`paddock stop` ends it", code="no-answer") from error
     except OSError as error:

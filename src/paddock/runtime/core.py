@@ -6,6 +6,7 @@ Verbs about commands, policies, jobs and what comes home are functions of the mo
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import os
 from dataclasses import replace
@@ -13,15 +14,28 @@ from typing import TYPE_CHECKING
 
 from paddock import agents, limits
 from paddock.errors import Unavailable, UserError
+from paddock.images.layers import Layers
 from paddock.model import BoxInfo, BoxRequest, BoxState, Budget, EngineName, Network, WorkspaceMode, check_env
-from paddock.runtime import belongings, departures, furnishing, mcpboxes, removal, sshagents, workspaces
+from paddock.runtime import (
+    belongings,
+    departures,
+    furnishing,
+    leasing,
+    mcpboxes,
+    removal,
+    sshagents,
+    templates,
+    workspaces,
+)
 from paddock.runtime.background import Background
+from paddock.runtime.catalogue import Catalogue
 from paddock.runtime.credentials import Credentials
 from paddock.runtime.flags import canonical, merge
+from paddock.runtime.flushing import Flushing
 from paddock.runtime.kept import Kept
 from paddock.runtime.lifetimes import Lifetimes, Visits
 from paddock.runtime.mcpsockets import Sockets
-from paddock.runtime.normalise import check_agent, normalise, require_same_shape, with_agent
+from paddock.runtime.normalise import check_agent, free_name, normalise, require_same_shape, with_agent
 from paddock.runtime.register import Register
 from paddock.runtime.runlist import doing
 from paddock.runtime.runs import Runs
@@ -31,15 +45,17 @@ from paddock.runtime.workspaces import Workspaces
 from paddock.secrets.store import opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
     from paddock.engines.base import Engine
+    from paddock.images.layers import LayerId
     from paddock.model import BoxId, BoxSpec, SecretUse
     from paddock.paths import Paths
     from paddock.reports import LeaveReport, RemovalInfo
     from paddock.runtime.box import Box
     from paddock.runtime.lifetimes import MakeWatch
     from paddock.runtime.network import Networks
+    from paddock.runtime.templates import Rooted
     from paddock.secrets.boxes import Held
     from paddock.secrets.value import Secret
     from paddock.store import Store
@@ -62,7 +78,9 @@ class Runtime:
         self.repairs: list[str] = []  # what recovery found and mended, for doctor
         self.departed: dict[str, LeaveReport] = {}  # what boxes of one command left
         self.background = Background()
+        self.flushing = Flushing(paths.layers)
         self.register = Register(paths, store, self.background)
+        self.catalogue = Catalogue(store, self.background, paths.templates)
         self.boxes = self.register.boxes
         self.find = self.register.find
         self.workspaces = Workspaces(f"{paths.state}/placeholders", self.boxes)
@@ -90,8 +108,9 @@ class Runtime:
                 Sockets(self.background.later, functools.partial(mcpboxes.start, self)),
             ),
         )
+        self.builds = asyncio.Semaphore(limits.BUILDS_MAX)
+        self.home = home
         self._store = store
-        self._home = home
         self._naming = asyncio.Lock()  # a name or an identity is looked up and taken in one step
 
     def __repr__(self) -> str:
@@ -99,6 +118,7 @@ class Runtime:
 
     async def close(self) -> None:
         await self.background.close()
+        await self.flushing.close()
         self.lifetimes.let_go()
         self.workspaces.staleness.close()
         self._store.close()
@@ -113,10 +133,24 @@ class Runtime:
 
     async def create(self, request: BoxRequest, given: Mapping[str, Secret] | None = None, place: str = "") -> Box:
         """`given` are the values of secrets that the caller's environment has; `place` as normalise() has it."""
-        async with self.lifetimes.admission, self._naming:
-            return await self._create(request, given or {}, place)
+        await self.register.freed(request.name)
+        async with self._unpacked(request, place) as rooted, self.lifetimes.admission, self._naming:
+            return await self._create(request, given or {}, place, rooted)
 
-    async def _create(self, request: BoxRequest, given: Mapping[str, Secret], place: str = "") -> Box:
+    @contextlib.asynccontextmanager
+    async def _unpacked(self, request: BoxRequest, place: str = "") -> AsyncIterator[Rooted | None]:
+        """The image of a file may take long: it is unpacked before others have to wait for us, and kept meanwhile."""
+        if not templates.is_file(request.template):
+            yield None
+            return
+        spec = self._normalised(request, place)
+        layers = Layers(self.paths.layers)
+        async with leasing.held(layers) as lease:
+            yield await asyncio.to_thread(templates.from_file, layers, lease, spec.template)
+
+    async def _create(
+        self, request: BoxRequest, given: Mapping[str, Secret], place: str = "", rooted: Rooted | None = None
+    ) -> Box:
         if len(self.boxes) >= limits.BOXES_MAX:
             raise UserError(f"{limits.BOXES_MAX} boxes exist", hint="remove some with `paddock prune`", code="too-many")
         spec = self._normalised(request, place)
@@ -124,6 +158,11 @@ class Runtime:
             spec = await asyncio.to_thread(mcpboxes.named, self, spec, request.mcp)
         if spec.engine not in self.engines:
             raise Unavailable(f"engine {spec.engine.value!r} is not available", code="no-engine")
+        templates.refuse_planting(spec, self.boxes.values())
+        if spec.template:
+            templates.refuse_planted(spec, self.boxes.values())
+            spec = rooted(spec) if rooted else await templates.resolve(self.catalogue, self.paths.layers, spec)
+            spec = replace(spec, base=next(reversed(spec.layers), ""))
         if spec.mode is not WorkspaceMode.LIVE:
             await asyncio.to_thread(workspaces.check, spec)
         if self.network is not None:
@@ -133,6 +172,46 @@ class Runtime:
         if held:
             await self._lend(box, held, given)
         return box
+
+    async def add(self, like: Box, spec: BoxSpec, fill: Callable[[str], None]) -> Box:
+        """A box with files from the start. It has the secrets of one that it is `like`, by placeholders of its own."""
+        async with self._naming:
+            if len(self.boxes) >= limits.BOXES_MAX:
+                raise UserError(f"{limits.BOXES_MAX} boxes exist", hint="remove some", code="too-many")
+            spec = replace(spec, name=free_name(spec.name, self.register.taken()))
+            held = await asyncio.to_thread(self.credentials.hold, spec.secrets, spec.env) if spec.secrets else ()
+            box = await self.register.add(spec, fill)
+        if held:
+            await self._lend(box, held, self.credentials.given(like))
+        return box
+
+    async def create_with(
+        self, request: BoxRequest, made_of: Callable[[BoxSpec], BoxSpec], fill: Callable[[str, BoxSpec], None]
+    ) -> Box:
+        """A box as it is asked for, with files from the start; whoever has these holds a lease of their layers."""
+        await self.register.freed(request.name)
+        async with self.lifetimes.admission, self._naming:
+            if len(self.boxes) >= limits.BOXES_MAX:
+                raise UserError(f"{limits.BOXES_MAX} boxes exist", hint="remove some", code="too-many")
+            spec = made_of(self._normalised(request))
+            templates.refuse_planting(spec, self.boxes.values())
+            if spec.engine not in self.engines:
+                raise Unavailable(f"engine {spec.engine.value!r} is not available", code="no-engine")
+            if self.network is not None:
+                spec = replace(spec, network=self.network.policies.take_project(spec.network, spec.workspace))
+            return await self.register.add(spec, lambda directory: fill(directory, spec))
+
+    async def add_step(self, spec: BoxSpec) -> Box:
+        """The box of a step of a build, which has neither workspace nor secrets."""
+        async with self.lifetimes.admission, self._naming:
+            if len(self.boxes) >= limits.BOXES_MAX:
+                raise UserError(f"{limits.BOXES_MAX} boxes exist", hint="remove some", code="too-many")
+            return await self.register.add(replace(spec, name=free_name(spec.name, self.register.taken())))
+
+    async def discard_layers(self, layers: Layers) -> list[LayerId]:
+        """Not while a box is being made, whose layers are in no row yet."""
+        async with self._naming:
+            return await asyncio.to_thread(layers.discard, self.register.layers)
 
     async def _lend(self, box: Box, held: tuple[Held, ...], given: Mapping[str, Secret]) -> None:
         try:
@@ -144,14 +223,16 @@ class Runtime:
 
     def _normalised(self, request: BoxRequest, place: str = "") -> BoxSpec:
         taken = self.register.taken()
-        return normalise(request, private=self.paths.private, home=self._home, taken=taken, place=place)
+        return normalise(request, private=self.paths.private, home=self.home, taken=taken, place=place)
 
     async def open(self, request: BoxRequest, given: Mapping[str, Secret] | None = None) -> tuple[Box, bool]:
         """The box of this agent and directory, made when there is none; says whether it is new."""
-        async with self._naming:
+        await self.register.freed(request.name)
+        is_new = self.register.same(request) is None
+        async with self._unpacked(request) if is_new else contextlib.nullcontext() as rooted, self._naming:
             existing = self.register.same(request)
             if existing is None:
-                return await self._create(request, given or {}), True
+                return await self._create(request, given or {}, rooted=rooted), True
         require_same_shape(existing.row.spec, request, self._normalised(replace(request, name="")))
         await self._redefine(existing, request.definition)
         if request.env:
@@ -278,7 +359,7 @@ class Runtime:
             is_new = not box.view and box.handle is None
             await self.workspaces.look(box)
             if is_new:
-                box.view += await asyncio.to_thread(furnishing.foreseen, box)
+                box.view += await asyncio.to_thread(furnishing.foreseen, self, box)
         return self.engine(box).describe(box.placement)
 
     def environment(self, box: Box) -> dict[str, str]:

@@ -93,6 +93,8 @@ class Covers:
             if not names:
                 del self._names[directory]
                 self._listener().forget(directory)
+        if not self._names:
+            self.close()  # a user has 128 such listeners, and their editors want some
 
     async def check(self, box: Box) -> None:
         """Before a command starts: return when every name is covered; Unavailable if one cannot be."""
@@ -110,6 +112,7 @@ class Covers:
         if self._arrivals is not None:
             asyncio.get_running_loop().remove_reader(self._arrivals.fileno())
             self._arrivals.close()
+            self._arrivals = None
 
     # -- hearing -------------------------------------------------------------------------------------------------------
 

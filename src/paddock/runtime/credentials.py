@@ -93,6 +93,10 @@ class Credentials:
             self._given.setdefault(box.row.id, {}).update(taken)
             self.changes += 1
 
+    def given(self, box: Box) -> dict[str, Secret]:
+        """What give() got for it."""
+        return dict(self._given.get(box.row.id, {}))
+
     def wanting(self, box: Box) -> dict[str, str]:
         """Variables of the caller's shell by the secrets whose values this daemon does not have, as after its start."""
         given = self._given.get(box.row.id, {})

@@ -138,7 +138,7 @@ async def _with_commits(runtime: Runtime, box: Box, report: LeaveReport) -> Leav
 
 def _look(runtime: Runtime, box: Box) -> LeaveReport:
     spec, before = box.row.spec, box.before
-    if spec.mode is not WorkspaceMode.LIVE or not box.has_run or box.looked_last:
+    if spec.bare or spec.mode is not WorkspaceMode.LIVE or not box.has_run or box.looked_last:
         return LeaveReport()
     is_over = box.handle is None
     after = runtime.workspaces.survey(spec.workspace)

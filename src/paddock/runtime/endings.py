@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from paddock.model import BoxId
+from paddock.readiness import within
 from paddock.runtime.box import Ending
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Endings:
 
 async def _settled(box: Box) -> bool:
     try:
-        await asyncio.wait_for(box.ended.wait(), _SETTLE_S)
+        await within(box.ended.wait(), _SETTLE_S)
     except TimeoutError:
         return False
     return True

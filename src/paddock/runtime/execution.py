@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock import limits
+from paddock.model import EngineName
 from paddock.runtime import channels, commands, journals
 from paddock.store import JobRow, now
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from paddock.frames import Message
     from paddock.model import BoxRequest, ExecSpec
@@ -29,26 +30,26 @@ async def run(
     place: str = "",
 ) -> tuple[Box, str, socket.socket]:
     """An ephemeral box around one command; in `place`, if it is to have a directory of ours as its workspace."""
-    commands.check_user(spec.user)
+    commands.check_user(spec.user, request.engine)
     box = await runtime.create(replace(request, ephemeral=True), given, place)
     job = commands.new_job_id()
     try:
         spec = replace(spec, main=True, timeout_s=spec.timeout_s or box.row.spec.limits.wall_s)
         _expect_answers(runtime, box, spec)
         async with box.lock:
-            channel = await _start_with(runtime, box, spec, job)
+            channel = await start_with(runtime, box, lambda: _start_message(runtime, box, spec, job))
     except BaseException:
         await runtime.lifetimes.undo(box)
         raise
     return box, job, channel
 
 
-async def _start_with(runtime: Runtime, box: Box, spec: ExecSpec, job: str) -> socket.socket:
-    """Start a box whose first command waits for it, so that neither waits for the other."""
+async def start_with(runtime: Runtime, box: Box, first: Callable[[], Message]) -> socket.socket:
+    """Start a box whose first command waits for it, so that neither waits for the other. The caller has its lock."""
     waiting: list[tuple[socket.socket, asyncio.Task[None]]] = []
 
     def listening() -> None:
-        message = _start_message(runtime, box, spec, job)  # now: its environment names files that were just made
+        message = first()  # now: its environment names files that were just made
         channel = runtime.engine(box).connect(box.placement)
         send = asyncio.get_running_loop().create_task(commands.send(channel, message, []), name="first command")
         waiting.append((channel, send))
@@ -73,7 +74,7 @@ async def start(
 
     `job` is its name if it has one, as a run does; `shown` are its words as the list of jobs keeps them.
     """
-    commands.check_user(spec.user)
+    commands.check_user(spec.user, box.row.spec.engine)
     _expect_answers(runtime, box, spec)
     await runtime.lifetimes.start(box)
     runtime.lifetimes.watch.set_active(box.row.id, active=True)
@@ -83,7 +84,7 @@ async def start(
     try:
         if message["journal_bytes"]:
             with commands.journal_files(box.directory, job) as fds:
-                await _record(runtime, box, job, shown or spec.argv)
+                await _record(runtime, box, job, shown or commands.argv(spec, box.row.spec.image))
                 await _send_recorded(runtime, box, job, channel, message, fds)
         else:
             await channels.send(box, channel, message, [])
@@ -104,7 +105,8 @@ def _expect_answers(runtime: Runtime, box: Box, spec: ExecSpec) -> None:
 def _start_message(runtime: Runtime, box: Box, spec: ExecSpec, job: str) -> Message:
     wanted = box.row.spec
     journal_bytes = commands.journal_bytes(wanted.limits)
-    return commands.start_message(spec, job, runtime.environment(box), wanted.workdir, journal_bytes)
+    image = wanted.image if wanted.engine is EngineName.CONTAINER else None
+    return commands.start_message(spec, job, runtime.environment(box), wanted.workdir, journal_bytes, image)
 
 
 async def _record(runtime: Runtime, box: Box, job: str, argv: tuple[str, ...]) -> None:

@@ -6,16 +6,18 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from paddock.runtime import belongings, mcpsockets, seeding, tooling
+from paddock.runtime import belongings, boxparts, homes, mcpsockets, seeding, tooling
 
 if TYPE_CHECKING:
     from paddock.agents import Agent
     from paddock.model import Mount
     from paddock.runtime.box import Box
     from paddock.runtime.core import Runtime
+    from paddock.runtime.homes import Home
 
 
 async def furnish(runtime: Runtime, box: Box) -> None:
+    await boxparts.complete(runtime.paths.layers, box)
     agent = box.agent
     tooling.take(box, agent, runtime.paths)
     if not agent.plain or box.row.spec.mcp:
@@ -25,19 +27,23 @@ async def furnish(runtime: Runtime, box: Box) -> None:
         belongings.sweep(runtime)
 
 
-def foreseen(box: Box) -> tuple[Mount, ...]:
+def foreseen(runtime: Runtime, box: Box) -> tuple[Mount, ...]:
     """What a box that does not run would be shown of its user's own."""
-    os.makedirs(f"{box.directory}/home", 0o700, exist_ok=True)
-    settings = belongings.Settings(box.row.spec, box.agent, box.directory)
+    settings = belongings.Settings(box.row.spec, box.agent, box.directory, _home(runtime, box))
     return (*settings.mounts(), *mcpsockets.prepare(box.row.spec, box.directory))
+
+
+def _home(runtime: Runtime, box: Box) -> Home:
+    home = homes.of(box.directory, box.row.spec, runtime.paths.layers)
+    os.makedirs(home.upper, 0o700, exist_ok=True)
+    return home
 
 
 def _furnish(runtime: Runtime, box: Box, agent: Agent) -> tuple[tuple[Mount, ...], list[str]]:
     """What the box is shown besides, and what its user should know."""
-    spec, home = box.row.spec, f"{box.directory}/home"
+    spec = box.row.spec
     taken = belongings.take_state(runtime, box)
-    os.makedirs(home, 0o700, exist_ok=True)
-    settings = belongings.Settings(spec, agent, box.directory)
+    settings = belongings.Settings(spec, agent, box.directory, _home(runtime, box))
     for one in agent.seed:
         seeding.seed(settings.root_of(one.path), one, spec.workspace, runtime.environment(box))
     unlisted = belongings.list_servers(runtime, box, agent, settings)

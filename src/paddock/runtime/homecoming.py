@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from paddock import fs, limits
 from paddock.errors import PaddockError, Unavailable
 from paddock.model import ExecSpec
-from paddock.readiness import readable
+from paddock.readiness import readable, within
 from paddock.reports import ArrivalInfo, FetchInfo, TrustedInfo
 from paddock.runtime import bases, commands, execution, workspaces
 from paddock.workspace import home, hostrefs, refs, repository
@@ -198,6 +198,6 @@ async def _once_more(runtime: Runtime, box: Box) -> AsyncIterator[None]:
 
 async def _gone(handle: Handle) -> None:
     try:
-        await asyncio.wait_for(readable(handle.pidfd), _KILL_S)
+        await within(readable(handle.pidfd), _KILL_S)
     except TimeoutError:
         log.warning("%r does not end", handle)

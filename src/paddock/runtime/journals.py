@@ -38,11 +38,12 @@ def state(directory: str, job: str) -> JournalState:
     return JournalState(running=True, exit_code=None)
 
 
-def open_files(directory: str, job: str) -> list[int]:
+def open_files(directory: str, job: str, how: int = os.O_RDONLY) -> list[int]:
+    """To read them; or for init to write on."""
     fds: list[int] = []
     try:
         for path in journal_paths(directory, job):
-            fds.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW))
+            fds.append(os.open(path, how | os.O_CLOEXEC | os.O_NOFOLLOW))
     except OSError as error:
         for fd in fds:
             os.close(fd)

@@ -1,7 +1,8 @@
 """The state of agents whose boxes are gone: kept for the next box of the same agent and directory.
 
 The whole home moves here in one step, and what is state of it moves back in one step: whoever is killed in between
-leaves it in one place. What is not state is dropped while it lies here. Links move as links, and none is followed.
+leaves it in one place. What is not state is dropped while it lies here. Links move as links, and none is followed. Of
+a home that stands on layers others may have too, what is state is copied first, to `part`.
 
     kept/DIGEST/about.json, state/        what the next box gets as its home
     kept/new-ID/about.json, home/, state/    on its way; `settle` finishes it
@@ -21,14 +22,17 @@ from paddock import codec, fs
 from paddock.errors import PaddockError, Unavailable
 from paddock.fs.walk import PLACE, open_up
 from paddock.limits import KEPT_STATES_MAX
+from paddock.runtime import apart
 from paddock.store import now
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from paddock.runtime.homes import Home
+
 log = logging.getLogger(__name__)
-_NEW, _ABOUT, _HOME, _STATE = "new-", "about.json", "home", "state"
+_NEW, _ABOUT, _PART, _HOME, _STATE = "new-", "about.json", "part", "home", "state"
 _ABOUT_BYTES = 1 << 20
 _OCCUPIED = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 
@@ -53,7 +57,7 @@ class Kept:
     def __repr__(self) -> str:
         return f"<Kept {self._directory}>"
 
-    def keep(self, box_id: str, agent: str, workspace: str, home: str, paths: Sequence[str]) -> bool:
+    def keep(self, box_id: str, agent: str, workspace: str, home: Home, paths: Sequence[str]) -> bool:
         """Take the home of a box that does not run; False if it has none of these paths. Replaces what was kept."""
         with self._lock:
             fs.make_private_dir(self._directory)
@@ -63,10 +67,14 @@ class Kept:
             try:
                 os.mkdir(fresh, 0o700)
                 fs.write_atomic(f"{fresh}/{_ABOUT}", json.dumps(codec.to_wire(about)).encode())
-                if fs.is_missing(home):
+                if fs.is_missing(home.upper):
                     self._drop(fresh)
                     return False
-                fs.move_tree(home, f"{fresh}/{_HOME}")
+                if home.below:
+                    apart.flatten([*home.below, home.upper], _apart(paths), f"{fresh}/{_PART}")
+                    os.rename(f"{fresh}/{_PART}", f"{fresh}/{_HOME}")
+                else:
+                    fs.move_tree(home.upper, f"{fresh}/{_HOME}")
                 return self._publish(fresh, about)
             except OSError as error:
                 raise Unavailable(f"the state of {agent} was not kept: {error.strerror}", code="not-kept") from error

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 from paddock import fs, limits
 from paddock.errors import PaddockError, UserError
 from paddock.model import BoxId, BoxState, WorkspaceMode
-from paddock.runtime import bases, channels, commands
+from paddock.readiness import within
+from paddock.runtime import bases, boxparts, channels, commands
 from paddock.runtime.box import Ending
 from paddock.runtime.covers import Covers
 from paddock.runtime.endings import KILLED, OVERSPENT, TIMED_OUT, Endings
@@ -146,13 +147,17 @@ class Lifetimes:
             self._background.later(attending, f"attend to the workspace of {box.name}")
 
     async def make(self, box: Box, listening: Callable[[], None] | None = None) -> Handle:
-        await self._workspaces.enter(box)
+        boxparts.require_settled(box)
+        if not box.row.spec.bare:
+            await self._workspaces.enter(box)
         await self._visits.furnish(box)
         self._open_doors(box)
         if self._network is None:
             return await self._engine_of(box).start(box.placement, listening=listening)
         spec = box.row.spec
-        network = self._network.policies.take_project(spec.network, spec.workspace)
+        network = spec.network
+        if not spec.bare:
+            network = self._network.policies.take_project(network, spec.workspace)
         if network != spec.network:  # only between two runs: a running box never reads its project again
             await self._register.change(box, replace(spec, network=network))
         return await self._network.start(box, listening)
@@ -212,10 +217,12 @@ class Lifetimes:
             box.handle, box.ending = None, ending
             if box.row.spec.ephemeral:
                 await self._visits.last(box)
+            await _inherit(box)
             self.endings.keep(box, ending)
             if box in self._register:
                 await self._put_away(box, ending)
         finally:
+            box.looked.set()
             box.ended.set()
 
     async def clean(self, box: Box) -> str:
@@ -263,7 +270,7 @@ class Lifetimes:
         try:
             with channels.connect(self._engine_of(box), box) as channel:
                 await commands.send(channel, {"op": "shutdown", "grace_s": grace_s}, [])
-            await asyncio.wait_for(box.ended.wait(), grace_s + 1.0)
+            await within(box.ended.wait(), grace_s + 1.0)
         except (OSError, TimeoutError, PaddockError):
             return False
         return True
@@ -318,6 +325,15 @@ class Lifetimes:
                 await self.forget(box)
             except PaddockError as error:
                 log.warning("the record of %s cannot be removed yet: %s", box.name, error)
+
+
+async def _inherit(box: Box) -> None:
+    if box.heir is None:
+        return
+    try:
+        await box.heir(box)
+    except (OSError, RuntimeError, PaddockError) as error:  # who waits for it finds nothing
+        log.warning("what %s was to leave: %s", box.name, error)
 
 
 def _unasked(box: Box) -> str:

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING
 from paddock import limits
 from paddock.errors import PaddockError, Unavailable, UserError
 from paddock.fs import notify
-from paddock.gateway import audit, client
+from paddock.gateway import audit, client, trust
 from paddock.gateway.control import BoxNet
 from paddock.model import BoxId
+from paddock.readiness import within
 from paddock.runtime import hostfacts
 from paddock.runtime.attendance import Attendance
 from paddock.runtime.netlogs import NetLogs
@@ -52,7 +53,7 @@ _AT_ONCE = 16  # boxes sealed again side by side
 _DROP_S = 1.0
 _PRUNE_EVERY = 16  # removals
 _CLOSED = ("none", "deny", "rules")  # words of a network that nobody is asked about
-_FACTS_EVERY_S = 5.0  # the host's addresses have no file to watch
+_FACTS_EVERY_S = 5.0  # the host's addresses have no file to watch, nor has a file that is another one's mount
 
 
 class Networks:
@@ -96,7 +97,6 @@ class Networks:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.supervisor.run(), name="gateway")
             group.create_task(self._watch_host(), name="host facts")
-            group.create_task(self._roots.watch(lambda: self.supervisor.gateway), name="host roots")
             group.create_task(self._watch_files(), name="policy files")
             group.create_task(self._push_changes(), name="policies")
             group.create_task(self._spares.fill(), name="spares")
@@ -235,7 +235,7 @@ class Networks:
         self.taking.end(box)
         if gateway := self.supervisor.gateway:
             try:
-                await asyncio.wait_for(_drop(gateway, box.row.id), _DROP_S)
+                await within(_drop(gateway, box.row.id), _DROP_S)
             except TimeoutError:
                 log.warning("the gateway does not let go of %s", box.name)
 
@@ -378,13 +378,16 @@ class Networks:
             await self.push_all()
 
     async def _watch_host(self) -> None:
-        watched = notify.Files((hostfacts.RESOLV_CONF, hostfacts.HOSTS))
+        watched = notify.Files((hostfacts.RESOLV_CONF, hostfacts.HOSTS, *trust.HOST_BUNDLES))
         while True:
             await happened(watched, _FACTS_EVERY_S)
             watched.changed()
             facts = hostfacts.read(self._environ)
             gateway = self.supervisor.gateway
-            if facts != self._facts and gateway is not None:
+            if gateway is None:
+                continue
+            await self._roots.tell_again(gateway)
+            if facts != self._facts:
                 try:
                     await gateway.set_host(facts)
                 except PaddockError as error:

@@ -11,8 +11,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock import agents, fs, guard
+from paddock.engines.container import gvisor
 from paddock.errors import UserError
-from paddock.model import BoxRequest, BoxSpec, Mount, NetworkRule, WorkspaceMode, check_name
+from paddock.model import BoxRequest, BoxSpec, EngineName, Mount, NetworkRule, WorkspaceMode, check_name
+from paddock.model.reference import Reference, is_path
 from paddock.policy import Host, Pattern, presets
 from paddock.runtime.flags import canonical
 from paddock.secrets import services
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 _SHAPE = (
     *("engine", "mounts", "limits", "mode", "branch", "masks", "writable", "ssh_keys", "logins"),
-    "with_settings",
+    *("with_settings", "template", "runtime"),
 )
 # As a project that narrows: what the user's file allows to all their boxes is not for one without a workspace.
 _ONLY_OWN_RULES = '[network]\ndefault = "deny"\n'
@@ -70,6 +72,8 @@ def normalise(
         logins=tuple(dict.fromkeys(request.logins)),
         tools=tuple(map(check_name, request.tools)),
         with_settings=request.with_settings,
+        template=_template(request, private, home),
+        runtime=request.runtime,
     )
 
 
@@ -144,6 +148,27 @@ def _different(spec: BoxSpec, what: str) -> UserError:
         hint=f"recreate it: `paddock rm {spec.name}`, then run again",
         code="different",
     )
+
+
+def _template(request: BoxRequest, private: tuple[str, ...], home: str) -> str:
+    is_container = request.engine is EngineName.CONTAINER
+    if is_container != bool(request.template) or (request.runtime and not is_container):
+        raise UserError(
+            "a container box, and no other, has a root of its own",
+            hint="give both: --engine container -t NAME, or -t ./DIRECTORY, or -t ./FILE",
+            code="bad-template",
+        )
+    if not is_container:
+        return ""
+    if request.runtime == gvisor.NAME and (request.mcp or request.ssh_keys):
+        raise UserError(
+            "MCP servers and ssh keys are sockets of the host, and a box on gVisor has none",
+            hint="leave them out, or use another runtime",
+            code="no-sockets",
+        )
+    if not is_path(request.template):
+        return str(Reference.parse(request.template))
+    return guard.check_source(request.template, home=home, state_dirs=private, what="template")
 
 
 def _mount(mount: Mount, private: tuple[str, ...], home: str) -> Mount:

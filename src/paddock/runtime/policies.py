@@ -26,7 +26,7 @@ from paddock.policy import (
     layering,
 )
 from paddock.policy.target import parse_target
-from paddock.readiness import readable
+from paddock.readiness import readable, within
 from paddock.reports import PolicyInfo, SourceInfo
 from paddock.runtime import flags, project
 from paddock.runtime.policyfile import REWRITTEN_S, PolicyFile
@@ -278,7 +278,7 @@ async def happened(watched: notify.Files, every_s: float) -> bool:
         await asyncio.sleep(every_s)
         return False
     try:
-        await asyncio.wait_for(readable(watched.fileno()), every_s)
+        await within(readable(watched.fileno()), every_s)
     except TimeoutError:
         return False
     return True

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from paddock import fs, store
 from paddock.errors import PaddockError, Unavailable
+from paddock.images.layers import Layers
 from paddock.model import BoxId
-from paddock.runtime import records
+from paddock.runtime import catalogue, records
 
 if TYPE_CHECKING:
     from paddock.paths import Paths
@@ -27,6 +28,7 @@ def rebuild(where: Paths) -> list[str]:
         try:
             with fresh.batch():
                 report += _add_boxes(where, fresh)
+                report += _add_templates(where, fresh)
         finally:
             fresh.close()
     finally:
@@ -46,6 +48,14 @@ def _add_boxes(where: Paths, fresh: store.Store) -> list[str]:
             continue
         records.restore(fresh, f"{where.boxes}/{box_id}", rows[-1])
         report.append(f"box {rows[-1].spec.name}: restored")
+    return report
+
+
+def _add_templates(where: Paths, fresh: store.Store) -> list[str]:
+    report = []
+    for row in catalogue.noted(where.templates, Layers(where.layers)) if os.path.exists(where.templates) else ():
+        fresh.add_template(row, replacing=True)
+        report.append(f"template {row.name}:{row.tag}: restored")
     return report
 
 

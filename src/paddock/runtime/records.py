@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from dataclasses import dataclass, replace
@@ -9,17 +10,17 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from paddock import codec, fs
-from paddock.errors import Unavailable
+from paddock.errors import PaddockError, Unavailable
 from paddock.model import BoxId, BoxSpec, BoxState
 from paddock.runtime.normalise import free_name
-from paddock.store import BoxRow, JobRow, free_position
+from paddock.store import BoxRow, CheckpointRow, JobRow, free_position
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from paddock.store import Store
 
-FILE = "box.json"
+FILE, CHECKPOINTS = "box.json", "checkpoints.json"
 LOST_ARGV = ("?",)  # a job's command line is in the database alone
 
 
@@ -53,6 +54,46 @@ def change(store: Store, directory: str, row: BoxRow, spec: BoxSpec) -> BoxRow:
         raise
 
 
+def finish_checkpoint(store: Store, directory: str, row: BoxRow, spec: BoxSpec, checkpoint: str) -> BoxRow:
+    """A checkpoint is whole, and the box stands on what it froze: both or neither."""
+    with _as_it_was(directory, row), store.batch():
+        store.finish_checkpoint(checkpoint)
+        return change(store, directory, row, spec)
+
+
+def begin_restore(store: Store, directory: str, row: BoxRow, spec: BoxSpec, checkpoint: str) -> BoxRow:
+    """The box is to be as a checkpoint is; the same."""
+    with _as_it_was(directory, row), store.batch():
+        store.begin_restore(row.id, checkpoint)
+        return change(store, directory, row, spec)
+
+
+@contextlib.contextmanager
+def _as_it_was(directory: str, row: BoxRow) -> Iterator[None]:
+    """The record of a box whose row was not changed in the end."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(Unavailable):  # the row decides; the record is read only when the row is lost
+            write(directory, row)
+        raise
+
+
+def note_checkpoints(directory: str, rows: Collection[CheckpointRow]) -> None:
+    """The box's own list, for the day on which the database is lost."""
+    data = json.dumps([codec.to_wire(row) for row in rows], indent=1).encode() + b"\n"
+    fs.write_atomic(f"{directory}/{CHECKPOINTS}", data)
+
+
+def _checkpoints(directory: str) -> list[CheckpointRow]:
+    try:
+        with open(f"{directory}/{CHECKPOINTS}", "rb") as file:
+            found = [codec.from_wire(CheckpointRow, item) for item in json.loads(file.read())]
+    except (OSError, ValueError, TypeError, RecursionError, PaddockError):
+        return []
+    return [row for row in found if row.is_whole]
+
+
 def remake(directory: str, row: BoxRow) -> None:
     """Make the directory of a box that has never run and whose directory is gone."""
     os.mkdir(directory, 0o700)
@@ -82,6 +123,8 @@ def restore(store: Store, directory: str, row: BoxRow) -> None:
     store.insert(row)
     for job in _jobs(directory):
         store.add_job(row.id, job)
+    for checkpoint in _checkpoints(directory):
+        store.add_checkpoint(replace(checkpoint, box=row.id))
     write(directory, row)
 
 

@@ -14,9 +14,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock import fs, proc
+from paddock.engines.container.removal import remove_tree
 from paddock.errors import PaddockError, Unavailable
 from paddock.model import BoxId, BoxState
-from paddock.runtime import bases, commands, departures, homecoming, journals, records, runs, tooling
+from paddock.runtime import bases, commands, departures, homecoming, journals, records, runs, settling, tooling
 from paddock.runtime.box import Box
 from paddock.runtime.rebuild import set_aside
 
@@ -57,6 +58,7 @@ class _Recovery:
             if self._has_files(box):
                 self._revive(box)
         self._write_down()
+        await settling.settle(self._runtime, self._store)
         self._clear_journals()
         await asyncio.to_thread(self._runtime.kept.settle)
         self._clear_strays({*self._runtime.boxes, *kept})
@@ -196,9 +198,14 @@ async def _remove(runtime: Runtime, box: Box) -> None:
 
 
 async def _end_if_abandoned(runtime: Runtime, box: Box) -> None:
-    """A box around one command whose daemon died before the command began waits for nobody."""
+    """A box around one command whose daemon died before the command began waits for nobody; nor does one of a build,
+    which goes on from its last step when somebody asks."""
     handle = box.handle
     if handle is None:
+        return
+    if box.row.spec.bare:
+        runtime.repairs.append(f"box {box.name}: its build is over; ended")
+        handle.kill()
         return
     try:
         with runtime.engine(box).connect(box.placement) as channel:
@@ -213,4 +220,4 @@ async def _end_if_abandoned(runtime: Runtime, box: Box) -> None:
 
 def _empty(trash: str) -> None:
     for name in os.listdir(trash):
-        fs.remove_tree(f"{trash}/{name}")
+        remove_tree(f"{trash}/{name}")

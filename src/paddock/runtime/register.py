@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock import fs
+from paddock.engines.container.removal import remove_tree
 from paddock.errors import PaddockError, Unavailable, UserError
 from paddock.model import BoxId, BoxState, WorkspaceMode
 from paddock.runtime import records
@@ -20,10 +21,12 @@ from paddock.runtime.box import Box
 from paddock.store import new_row
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from paddock.model import BoxRequest, BoxSpec, Evidence
     from paddock.paths import Paths
     from paddock.runtime.background import Background
-    from paddock.store import JobRow, Store
+    from paddock.store import CheckpointRow, JobRow, Store
 
 log = logging.getLogger(__name__)
 
@@ -48,12 +51,16 @@ class Register:
 
     # -- finding -------------------------------------------------------------------------------------------------------
 
+    def listed(self) -> list[Box]:
+        """Those that somebody can still do something with."""
+        return [box for box in self.boxes.values() if not box.is_over]
+
     def find(self, name: str) -> Box:
         """By name, or by an unambiguous beginning of the id."""
-        for box in self.boxes.values():
+        for box in self.listed():
             if name in (box.row.spec.name, box.row.id):
                 return box
-        near = [box for box in self.boxes.values() if len(name) >= 4 and box.row.id.startswith(name)]
+        near = [box for box in self.listed() if len(name) >= 4 and box.row.id.startswith(name)]
         if len(near) == 1:
             return near[0]
         raise UserError(f"no box named {name[:80]!r}", hint="`paddock ls` lists them", code="no-box")
@@ -67,9 +74,15 @@ class Register:
         """The names that no new box may have."""
         return {box.name for box in self.boxes.values()} | self.reserved_names
 
+    async def freed(self, name: str) -> None:
+        """Until a box that is over has let go of its name; any other keeps it."""
+        for box in [box for box in self.boxes.values() if box.is_over and box.name == name]:
+            await box.ended.wait()
+
     # -- a box comes and goes ------------------------------------------------------------------------------------------
 
-    async def add(self, spec: BoxSpec) -> Box:
+    async def add(self, spec: BoxSpec, fill: Callable[[str], None] | None = None) -> Box:
+        """`fill` puts files into its directory that the box has from the start, its home last (records.has_run)."""
         box_id = BoxId(secrets.token_hex(6))
         directory = self.directory(box_id)
         try:
@@ -80,13 +93,16 @@ class Register:
             ) from error
         row = new_row(box_id, spec, {box.row.position for box in self.boxes.values()} | self.reserved_positions)
         try:
+            if fill is not None:
+                records.write(directory, row)
+                await asyncio.to_thread(fill, directory)
             if spec.ephemeral:  # nobody is told that it exists, so nobody waits for the database
                 records.write(directory, row)
                 self._background.queue(self._store.insert, row)
             else:
                 await self._background.write(records.add, self._store, directory, row)
         except BaseException:
-            self._background.sweep(fs.remove_tree, fs.discard_tree(directory, self._paths.trash))
+            self._background.sweep(remove_tree, fs.discard_tree(directory, self._paths.trash))
             raise
         box = self.boxes[box_id] = Box(row, directory)
         return box
@@ -100,10 +116,10 @@ class Register:
         except Unavailable as error:
             if error.code != "disk":
                 raise
-            await asyncio.to_thread(fs.remove_tree, moved)
+            await asyncio.to_thread(remove_tree, moved)
             await self._background.write(self._store.remove, box.row.id)
         del self.boxes[box.row.id]
-        self._background.sweep(fs.remove_tree, moved)
+        self._background.sweep(remove_tree, moved)
 
     # -- what becomes of it --------------------------------------------------------------------------------------------
 
@@ -135,6 +151,51 @@ class Register:
 
     async def remove_job(self, box: Box, job: str) -> None:
         await self._background.write(self._store.remove_job, box.row.id, job)
+
+    # -- its checkpoints -----------------------------------------------------------------------------------------------
+
+    async def checkpoints(self, box: Box | None = None) -> list[CheckpointRow]:
+        """Those that are whole, oldest first; of all boxes, if none is named."""
+        found = await self._background.write(self._store.checkpoints)
+        return [row for row in found if row.is_whole and (box is None or row.box == box.row.id)]
+
+    def layers(self) -> set[str]:
+        """Of all boxes and checkpoints; waits for what is being written, so not in the event loop."""
+        return self._background.ask(self._store.layers)
+
+    async def begin_checkpoint(self, row: CheckpointRow) -> None:
+        await self._background.write(self._store.add_checkpoint, row)
+
+    async def finish_checkpoint(self, box: Box, row: CheckpointRow) -> None:
+        args = self._store, box.directory, box.row, _standing_on(box.row.spec, row), row.id
+        box.row = await self._background.write(records.finish_checkpoint, *args)
+        await self._note_checkpoints(box)
+
+    async def drop_checkpoint(self, box: Box, checkpoint: str) -> None:
+        await self._background.write(self._store.remove_checkpoint, checkpoint)
+        await self._note_checkpoints(box)
+
+    async def set_chain(self, box: Box, checkpoint: str, part: str, chain: tuple[str, ...]) -> None:
+        await self._background.write(self._store.set_chain, checkpoint, part, chain)
+        await self._note_checkpoints(box)
+
+    async def _note_checkpoints(self, box: Box) -> None:
+        await self._background.write(records.note_checkpoints, box.directory, await self.checkpoints(box))
+
+    async def begin_restore(self, box: Box, row: CheckpointRow) -> None:
+        args = self._store, box.directory, box.row, _standing_on(box.row.spec, row), row.id
+        box.row = await self._background.write(records.begin_restore, *args)
+
+    async def restoring(self, box: Box) -> str:
+        """The checkpoint that a box is to be as, and is not yet; empty if there is none."""
+        return (await self._background.write(self._store.restores)).get(box.row.id, "")
+
+    async def end_restore(self, box: Box) -> None:
+        await self._background.write(self._store.end_restore, box.row.id)
+
+
+def _standing_on(spec: BoxSpec, row: CheckpointRow) -> BoxSpec:
+    return replace(spec, layers=row.root or spec.layers, home_layers=row.home)
 
 
 def _is_same(spec: BoxSpec, request: BoxRequest, workspace: str) -> bool:

@@ -83,6 +83,12 @@ async def _settle(runtime: Runtime, box: Box, *, force: bool, reviewed: bool) ->
             hint=f"`paddock diff {box.name}` shows them; `paddock rm -f {box.name}` drops them",
             code="unapplied",
         )
+    if not force and (kept := await runtime.register.checkpoints(box)):
+        raise UserError(
+            f"the box {box.name!r} has {len(kept)} checkpoint{'s' if kept[1:] else ''}, which would go with it",
+            hint=f"`paddock checkpoint ls {box.name}` lists them; `paddock rm -f {box.name}` removes all",
+            code="checkpoints",
+        )
     report = await departures.found(runtime, box)
     report, lost = await _bring_all(runtime, box, report, force=force)
     return RemovalInfo(box=box.name, left=report, lost=lost)

@@ -5,18 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from paddock.errors import PaddockError
-from paddock.fs import notify
 from paddock.gateway import trust
-from paddock.runtime.policies import happened
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 log = logging.getLogger(__name__)
-_LOOK_EVERY_S = 5.0  # a file may be another one's mount, of which inotify does not speak
 
 
 class Gateway(Protocol):
@@ -40,20 +34,15 @@ class Roots:
             if self._told is not gateway:
                 await self._tell(gateway)
 
-    async def watch(self, serving: Callable[[], Gateway | None]) -> None:
-        """Tell the gateway that serves of every change; for ever. What cannot be read leaves it with those before."""
-        watched = notify.Files(trust.HOST_BUNDLES)
-        while True:
-            await happened(watched, _LOOK_EVERY_S)
-            watched.changed()
-            async with self._telling:
-                gateway = serving()
-                if gateway is None or gateway is not self._told:
-                    continue
-                try:
-                    await self._tell(gateway)
-                except (OSError, PaddockError) as error:
-                    log.warning("the gateway was not told of the host's roots: %s", error)
+    async def tell_again(self, gateway: Gateway) -> None:
+        """Something may have changed. What cannot be read leaves it with those before."""
+        async with self._telling:
+            if gateway is not self._told:
+                return
+            try:
+                await self._tell(gateway)
+            except (OSError, PaddockError) as error:
+                log.warning("the gateway was not told of the host's roots: %s", error)
 
     async def _tell(self, gateway: Gateway) -> None:
         path = trust.host_bundle_path()

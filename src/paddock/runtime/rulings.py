@@ -68,11 +68,11 @@ def check(runtime: Runtime, name: str, target: str, method: str = "") -> Verdict
 def logs(runtime: Runtime, name: str) -> list[NetworkLog]:
     """Of one box, by its name even after it is gone, or of all."""
     kept = networks(runtime).logs
-    living: dict[str, str] = {box.row.id: box.name for box in runtime.boxes.values()}
-    if name in living.values() or name in living:
+    if any(name in {box.name, box.row.id} for box in runtime.register.listed()):
         box = runtime.find(name)
         return [NetworkLog(box=box.name, id=box.row.id, paths=kept.paths(box.row.id))]
-    found = [(box_id, living.get(box_id) or kept.name(box_id)) for box_id in kept.ids()]
+    names: dict[str, str] = {box.row.id: box.name for box in runtime.boxes.values()}
+    found = [(box_id, names.get(box_id) or kept.name(box_id)) for box_id in kept.ids()]
     chosen = [NetworkLog(box=box, id=box_id, paths=kept.paths(box_id)) for box_id, box in found if name in {"", box}]
     if name and not chosen:
         runtime.find(name)  # by the beginning of an id, or an error

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from paddock.errors import PaddockError
 from paddock.model import WorkspaceMode
+from paddock.readiness import within
 from paddock.reports import ChangedInfo, ModelUse, TrafficInfo
 from paddock.runs import changed, output, reason
 from paddock.runs.output import Said
@@ -107,7 +108,7 @@ async def _network(runtime: Runtime, active: Active) -> TrafficInfo:
     """After the gateway said what was spent: what it logs about the last request is on disk by then."""
     if runtime.network is not None:
         with contextlib.suppress(PaddockError, TimeoutError):
-            await asyncio.wait_for(runtime.network.count(active.box), _COUNT_S)
+            await within(runtime.network.count(active.box), _COUNT_S)
     try:
         seen = active.log = active.log or Log(runtime, active)
         await asyncio.to_thread(seen.read, runtime.runs.clock())

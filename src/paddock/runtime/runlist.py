@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from paddock import limits, text
 from paddock.errors import UserError
 from paddock.metering.budget import dollars
+from paddock.readiness import within
 from paddock.runtime import runends
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ async def awaited(runtime: Runtime, word: str) -> RunInfo:
     if active is None:
         return info
     try:
-        await asyncio.wait_for(active.over.wait(), limits.RUN_END_WAIT_S)
+        await within(active.over.wait(), limits.RUN_END_WAIT_S)
     except TimeoutError:
         return runends.with_usage(runtime, active)
     return active.kept.info

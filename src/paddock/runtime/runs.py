@@ -133,7 +133,7 @@ async def begin(runtime: Runtime, box: Box, agent: Agent, turn: Turn, version: s
 
 async def launch(runtime: Runtime, box: Box, spec: ExecSpec, turn: Turn) -> tuple[str, socket.socket]:
     """Start an agent's command with a record of its run; nothing of it stays if the command cannot be sent."""
-    commands.check_user(spec.user)
+    commands.check_user(spec.user, box.row.spec.engine)
     await asyncio.to_thread(tooling.refuse_planted, box, box.agent, runtime.paths, tuple(runtime.boxes.values()))
     await runtime.lifetimes.start(box)  # what that writes, as the files of a clone, is none of the agent's doing
     agent = box.agent

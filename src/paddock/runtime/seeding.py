@@ -13,20 +13,18 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from paddock import fs
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from paddock.agents.definition import Seed
+    from paddock.runtime.homes import Home
 
 log = logging.getLogger(__name__)
 _FILE_BYTES = 4 << 20
 _TAIL = re.compile(r"\{tail20:([A-Za-z_][A-Za-z0-9_]*)\}")
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
 
 
-def seed(home: str, one: Seed, workspace: str, environment: Mapping[str, str]) -> None:
+def seed(home: Home, one: Seed, workspace: str, environment: Mapping[str, str]) -> None:
     """Into the home of a box that does not run."""
     try:
         if one.json:
@@ -38,12 +36,12 @@ def seed(home: str, one: Seed, workspace: str, environment: Mapping[str, str]) -
         log.warning("%s in %s is left as it is: %s", one.path, home, error)
 
 
-def rewrite(home: str, path: str, change: Callable[[str], str]) -> None:
+def rewrite(home: Home, path: str, change: Callable[[str], str]) -> None:
     """Give a file of a home another text, or its first; OSError or ValueError when that cannot be."""
     directory, _, name = path.rpartition("/")
-    fd = _open_directory(home, directory)
+    before = _read(home, path).decode("utf-8")
+    fd = home.open_directory(directory)
     try:
-        before = _read(fd, name).decode("utf-8")
         after = change(before)
         if after != before:
             _write(fd, name, after.encode())
@@ -68,12 +66,13 @@ def _merged(before: str, wanted: object) -> str:
     return before if merged == value and before else json.dumps(merged)
 
 
-def _write_first(home: str, path: str, text: str) -> None:
+def _write_first(home: Home, path: str, text: str) -> None:
     directory, _, name = path.rpartition("/")
-    fd = _open_directory(home, directory)
+    if home.has(path):
+        return
+    fd = home.open_directory(directory)
     try:
-        with contextlib.suppress(FileExistsError):
-            _create(fd, name, text.encode())
+        _write(fd, name, text.encode())
     finally:
         os.close(fd)
 
@@ -89,23 +88,9 @@ def _quoted(value: str) -> str:
     return json.dumps(value, ensure_ascii=False)[1:-1]
 
 
-def _open_directory(home: str, path: str) -> int:
-    """Made where it is missing, step by step: a link or a file in its place is an error."""
-    at = os.open(home, _DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    for name in filter(None, path.split("/")):
-        try:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(name, 0o700, dir_fd=at)
-            below = fs.open_beneath(at, name, _DIRECTORY)
-        finally:
-            os.close(at)
-        at = below
-    return at
-
-
-def _read(directory: int, name: str) -> bytes:
+def _read(home: Home, path: str) -> bytes:
     try:
-        return fs.read_beneath(directory, name, _FILE_BYTES)
+        return home.read(path, _FILE_BYTES)
     except FileNotFoundError:
         return b""
 

@@ -53,8 +53,9 @@ class Spares:
         os.rmdir(spare)
 
     async def fill(self) -> None:
-        while len(self._ready) < _KEPT:
-            self._ready.append(await asyncio.to_thread(self._make))
+        with contextlib.suppress(OSError, Unavailable):  # no room, say: whoever needs one then hears what is wrong
+            while len(self._ready) < _KEPT:
+                self._ready.append(await asyncio.to_thread(self._make))
 
     def _fill_later(self) -> None:
         if self._filling is None or self._filling.done():
@@ -62,8 +63,7 @@ class Spares:
 
     async def _fill_soon(self) -> None:
         await asyncio.sleep(_LATER_S)
-        with contextlib.suppress(OSError, Unavailable):  # whoever needs one then hears what is wrong
-            await self.fill()
+        await self.fill()
 
     async def close(self) -> None:
         if self._filling is not None:

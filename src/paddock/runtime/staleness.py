@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from paddock.fs.tree import Altered, Tree, watches_max
 from paddock.limits import REVIEW_WATCHES_MAX
 from paddock.model import WorkspaceMode
+from paddock.readiness import within
 from paddock.runtime.sight import Sight
 from paddock.workspace import foreign, review, state
 
@@ -94,12 +95,12 @@ class Staleness:
         why = box.sight.take()
         box.sight.is_due = box.sight.is_due or bool(why)
         moment = await asyncio.to_thread(_moment, box) if box.sight.is_due else None
-        if not handle.refresh():
-            if handle.is_idle():
+        if not handle.refresh() or (why and handle.keeps_names):
+            if await asyncio.to_thread(handle.is_idle):
                 return False
             box.notes.append(f"commands run in the box, which sees its workspace as it was: `paddock stop {box.name}`")
             return True
-        if moment is not None and handle.is_idle():
+        if moment is not None and await asyncio.to_thread(handle.is_idle):
             await asyncio.to_thread(_begin, box, moment)
             box.sight.is_due = False
         if why:
@@ -114,7 +115,7 @@ class Staleness:
             return
         if box.sight.looking is None or not box.sight.looking.done():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._look(box), _PATIENCE_S)
+                await within(self._look(box), _PATIENCE_S)
         elif box.row.spec.workspace in self._trees:
             await self._ask(box.row.spec.workspace)  # not all of it is watched, but some
         if not box.sight.is_watched:

@@ -12,10 +12,10 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from paddock import agents
+from paddock import agents, tools
 from paddock.agents import Agent, Turn
 from paddock.errors import PaddockError
-from paddock.model import BoxRequest, ExecSpec, SecretUse
+from paddock.model import BoxRequest, EngineName, ExecSpec, SecretUse
 from paddock.runtime import sessions, tooling
 from paddock.secrets import store as secret_store
 from paddock.secrets import stored
@@ -107,6 +107,8 @@ def _is_there(agent: Agent, turn: Turn, paths: Paths, request: BoxRequest) -> bo
     argv = agents.compose(agent, turn)
     if agent.plain or agent.program.startswith("/"):
         return True
+    if request.engine is EngineName.CONTAINER and tools.tool_of(agent, paths) is None:
+        return True  # it is the template's, or it is missed when it is called
     return tooling.is_known(agent, paths, (request.caller_path, request.caller_home), argv)
 
 

@@ -19,6 +19,7 @@ from paddock.errors import PaddockError, Unavailable
 from paddock.gateway import client
 from paddock.limits import DAEMON_LOG_BYTES, GATEWAY_REPLY_S, GATEWAY_START_S
 from paddock.paths import GATEWAY_SOCKET
+from paddock.readiness import within
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -61,7 +62,7 @@ class Supervisor:
         while (found := self.gateway) is None:
             left_s = deadline - asyncio.get_running_loop().time()
             try:
-                await asyncio.wait_for(self._changed.wait(), max(left_s, 0.001))
+                await within(self._changed.wait(), max(left_s, 0.001))
             except TimeoutError:
                 hint = f"see {self._log_path}; boxes have no network meanwhile"
                 raise Unavailable(f"the gateway does not run: {self._problem}", hint=hint, code="gateway") from None

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from paddock import codec, fs, tools
 from paddock.errors import PaddockError, UserError
-from paddock.model import Mount, WorkspaceMode
+from paddock.model import EngineName, Mount, WorkspaceMode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from paddock.agents import Agent
+    from paddock.model import BoxSpec
     from paddock.paths import Paths
     from paddock.runtime.box import Box
 
@@ -71,12 +72,12 @@ def refuse_planted(box: Box, agent: Agent, paths: Paths, boxes: Iterable[Box]) -
     """UserError for a program that another box can write: it would do there what it likes with this one's files."""
     spec = box.row.spec
     located = tools.located(agent, paths, spec.caller_path, spec.caller_home)
-    if located is None or located.kind != "host":
+    if located is None or located.kind != "host" or spec.engine is EngineName.CONTAINER:
         return
     names = (located.program, os.path.realpath(located.program))
-    own = _writable(box)
+    own = writable(spec)
     for other in boxes:
-        for place in _writable(other) - own:
+        for place in writable(other.row.spec) - own:
             if any(fs.is_beneath(name, place) for name in names):
                 raise UserError(
                     f"{agent.name} is {names[0]}, which the box {other.name!r} can change",
@@ -85,8 +86,8 @@ def refuse_planted(box: Box, agent: Agent, paths: Paths, boxes: Iterable[Box]) -
                 )
 
 
-def _writable(box: Box) -> set[str]:
-    spec = box.row.spec
+def writable(spec: BoxSpec) -> set[str]:
+    """Directories of the host that the box can write to."""
     live = {spec.workspace} if spec.mode is WorkspaceMode.LIVE else set[str]()
     return live | {mount.source for mount in spec.mounts if not mount.read_only}
 

@@ -200,7 +200,7 @@ class Workspaces:
         made = clone.make(
             place,
             found,
-            branch=_branch(spec),
+            branch=branch_of(spec),
             who=self._identity(spec.caller_home, found),
             shown=_shown(spec),
             same_ids=os.getuid() != 0,
@@ -228,13 +228,13 @@ class Workspaces:
 def check(spec: BoxSpec) -> None:
     """Before a box is made: UserError if its mode could never work. Waits for the disk."""
     if spec.mode is WorkspaceMode.CLONE:
-        clone.check(repository.find(spec.workspace), _branch(spec))
+        clone.check(repository.find(spec.workspace), branch_of(spec))
     if spec.mode is WorkspaceMode.REVIEW and spec.ephemeral:
         hint = "make a box that stays; `paddock rm` removes it when its changes are applied"
         raise UserError("a box of one command would take its review with it", hint=hint, code="usage")
 
 
-def _branch(spec: BoxSpec) -> str:
+def branch_of(spec: BoxSpec) -> str:
     return spec.branch or f"paddock/{spec.name}"
 
 

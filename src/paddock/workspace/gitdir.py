@@ -126,6 +126,21 @@ def read(private_dir: str) -> Private | None:
         return None
 
 
+def relocate(private_dir: str, old: str) -> None:
+    """Of a copy of what make() made in the directory `old`: let its record say where it is now."""
+    private = read(private_dir)
+    if private is None:
+        return
+
+    def moved(path: str) -> str:
+        return private_dir + path[len(old) :] if path.startswith(f"{old}/") else path
+
+    mounts = tuple(replace(mount, source=moved(mount.source)) for mount in private.mounts)
+    units = tuple(replace(unit, place=moved(unit.place)) for unit in private.units)
+    record = json.dumps(codec.to_wire(replace(private, mounts=mounts, units=units))).encode()
+    fs.write_atomic(os.path.join(private_dir, _RECORD), record)
+
+
 class _Maker:
     def __init__(self, private_dir: str, shown: tuple[str, ...], objects: str, *, same_ids: bool) -> None:
         self._dir = private_dir

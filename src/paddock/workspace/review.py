@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from paddock.errors import UserError
 from paddock.fs import FileLock, is_missing, make_private_dir, open_beneath, write_atomic
-from paddock.limits import REVIEW_TEXT_BYTES
+from paddock.limits import APPLY_TURN_S, REVIEW_TEXT_BYTES
 from paddock.workspace import changes, obeyed, recovery, state
 from paddock.workspace.aftermath import Aftermath
 from paddock.workspace.apply import Execution
@@ -59,10 +59,17 @@ def _nobody() -> None:
 
 
 class Review:
-    """A context manager: `with Review(base, upper, state_dir) as review`. `refresh` has a box that runs remounted."""
+    """A context manager: `with Review(base, upper, state_dir) as review`.
 
-    def __init__(self, base: str, upper: str, state_dir: str, refresh: Callable[[], None] = _nobody) -> None:
+    `refresh` has a box that runs remounted; `turns` is the file of a lock that all boxes share which may apply to one
+    workspace.
+    """
+
+    def __init__(
+        self, base: str, upper: str, state_dir: str, refresh: Callable[[], None] = _nobody, *, turns: str = ""
+    ) -> None:
         self._refresh = refresh
+        self._turns = turns or os.path.join(state_dir, "turns")
         self._paths = (base, upper)
         self._state = state_dir
         self._runs = Runs(os.path.join(state_dir, "runs"))
@@ -155,7 +162,7 @@ class Review:
 
     def apply(self, plan: Plan) -> Result:
         """Carry out a plan and take what came home out of the upper."""
-        with self._lock():
+        with self._turn(), self._lock():
             self._recover()
             run = self._runs.begin(plan.operations)
             with Execution(run, self._base, self._upper) as execution:
@@ -176,7 +183,7 @@ class Review:
 
     def apply_merged(self, path: str, content: bytes) -> Result:
         """Give the workspace this content, as `merged` made it and the user saw it, in place of the box's version."""
-        with self._lock():
+        with self._turn(), self._lock():
             self._recover()
             before, origin = look_closely(self._base, path), look_closely(self._upper, path)
             if (before.entry, origin.entry) != (Entry.FILE, Entry.FILE):
@@ -193,12 +200,14 @@ class Review:
 
     def recover(self) -> tuple[Result, ...]:
         """Finish the record of runs that ended in the middle, and say how each of their files was left."""
-        with self._lock():
+        if not self._runs.interrupted():
+            return ()
+        with self._turn(), self._lock():
             return self._recover()
 
     def undo(self) -> Result:
         """Take the last apply back, file by file; the box has the changes again."""
-        with self._lock():
+        with self._turn(), self._lock():
             self._recover()
             last = self._runs.last()
             if last is None:
@@ -224,6 +233,10 @@ class Review:
 
     def _lock(self) -> FileLock:
         return FileLock(os.path.join(self._state, "lock"))
+
+    def _turn(self) -> FileLock:
+        """Who swaps and finds that another was there first swaps back: of three at once, any of them comes back."""
+        return FileLock(self._turns, wait_s=APPLY_TURN_S)
 
     def _execute(self, run: Run, directory: str) -> Outcome:
         """Carry out a run whose content lies in a directory of ours."""
@@ -296,13 +309,13 @@ class Review:
         run.settle()
 
 
-def at(workspace: str, directory: str, refresh: Callable[[], None] = _nobody) -> Review:
+def at(workspace: str, directory: str, refresh: Callable[[], None] = _nobody, *, turns: str = "") -> Review:
     """The review of a box whose files lie in `directory`; its layers are where the engine mounts them from."""
     upper = f"{directory}/review/upper"
     if is_missing(upper):
         os.makedirs(upper, 0o700)
         os.chmod(upper, os.stat(workspace).st_mode & 0o777)
-    return Review(workspace, upper, f"{directory}/review/state", refresh)
+    return Review(workspace, upper, f"{directory}/review/state", refresh, turns=turns)
 
 
 def _open_workspace(path: str) -> int:

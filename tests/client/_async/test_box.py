@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.model import BoxState
+from tests.support import contract
 from tests.support.sdk import in_box
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 
 def test_many_commands_at_once_share_a_box(installation: Installation) -> None:
@@ -34,5 +36,23 @@ def test_a_detached_command_a_changed_environment_and_a_stop(installation: Insta
         await box.stop(grace_s=0.5)
         assert (await box.refresh()).state is BoxState.STOPPED
         assert [info.running for info in await box.jobs()] == [False]
+
+    in_box(installation, act)
+
+
+def test_ten_forks_at_once_stand_for_themselves(installation: Installation) -> None:
+    async def act(box: AsyncBox) -> None:
+        await box.exec(["sh", "-c", "echo one > ~/file"])
+        await box.checkpoint("first")
+        forks = await box.fork(10, checkpoint="first")
+        try:
+            await asyncio.gather(*(one.exec(["sh", "-c", f"echo {one.name} >> ~/file"]) for one in forks))
+            seen = await asyncio.gather(*(one.exec(["sh", "-c", "cat ~/file"]) for one in forks))
+            assert [done.stdout.decode().split() for done in seen] == [["one", one.name] for one in forks]
+            await box.restore("first")
+            assert [info.name for info in await box.checkpoints()] == ["first"]
+        finally:
+            for one in forks:
+                await one.remove(force=True)
 
     in_box(installation, act)

@@ -12,6 +12,7 @@ import pytest
 from paddock import frames
 from paddock.errors import Unavailable
 from paddock.model import ExecSpec, TtySize
+from tests.support import contract
 from tests.support.sdk import in_box
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 
 def test_twenty_megabytes_go_through_cat(installation: Installation) -> None:

@@ -10,6 +10,7 @@ import pytest
 from paddock.errors import UserError
 from paddock.model import BoxState, Budget, ExecSpec
 from paddock.reports import RemovalInfo
+from tests.support import contract
 from tests.support.sdk import within
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 KEY = "live-5f0c2a7741d94e6b9f"
 
 

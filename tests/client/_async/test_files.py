@@ -10,6 +10,7 @@ import pytest
 
 from paddock.client import AsyncPaddock
 from paddock.errors import UserError
+from tests.support import contract
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 
 def in_box(installation: Installation, act: Callable[[AsyncBox], Awaitable[None]]) -> None:

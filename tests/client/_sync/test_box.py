@@ -9,6 +9,7 @@ import pytest
 
 from paddock.errors import UserError
 from paddock.model import BoxState
+from tests.support import contract
 from tests.support.installation import until
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 
 def test_leaving_a_box_as_a_context_removes_it_running_or_not(paddock: Paddock, installation: Installation) -> None:
@@ -42,6 +44,25 @@ def test_a_box_stops_and_starts_with_its_next_command(box: Box) -> None:
     assert (box.refresh().state, box.info.pid) == (BoxState.STOPPED, None)
     assert box.exec(["sh", "-c", "cat ~/file"]).stdout == b"kept\n"
     assert box.refresh().pid != pid
+
+
+def test_a_box_goes_back_to_a_checkpoint_and_forks(paddock: Paddock, box: Box) -> None:
+    box.exec(["sh", "-c", "echo one > ~/file"])
+    made = box.checkpoint("first")
+    assert (made.box, made.name, made.parts[-1]) == (box.name, "first", "home")
+    box.exec(["sh", "-c", "echo two > ~/file"])
+    forks = [*box.fork(2), *box.fork(checkpoint="first")]
+    try:
+        assert [one.exec(["sh", "-c", "cat ~/file"]).stdout for one in forks] == [b"two\n", b"two\n", b"one\n"]
+        box.restore("first")
+        assert box.exec(["sh", "-c", "cat ~/file"]).stdout == b"one\n"
+        [listed] = box.checkpoints()
+        assert (listed.name, listed.disk_bytes > 0) == ("first", True)
+        with pytest.raises(UserError, match="no checkpoint"):
+            box.restore("second")
+    finally:
+        for one in forks:
+            one.remove(force=True)
 
 
 def test_the_environment_changes_without_a_restart(box: Box) -> None:

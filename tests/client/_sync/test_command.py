@@ -12,12 +12,14 @@ from paddock import frames
 from paddock.client._sync import command as commands
 from paddock.errors import Unavailable, UserError
 from paddock.model import ExecSpec, TtySize
+from tests.support import contract
 from tests.support.installation import until
 
 if TYPE_CHECKING:
     from paddock.client import Box, Command
 
 pytestmark = pytest.mark.box
+ENGINES = contract.WITH_GVISOR
 
 
 def test_a_command_has_its_directory_and_its_input(box: Box) -> None:

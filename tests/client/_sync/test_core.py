@@ -11,7 +11,7 @@ from paddock.client import Paddock
 from paddock.errors import UserError
 from paddock.model import BoxState, Limits, Mount, View, WorkspaceMode
 from paddock.reports import RemovalInfo
-from tests.support import scripted
+from tests.support import contract, scripted
 from tests.support.installation import until
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 
 def test_a_run_gives_output_and_exit_code(paddock: Paddock, installation: Installation) -> None:

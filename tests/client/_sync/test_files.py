@@ -9,6 +9,7 @@ import pytest
 
 from paddock.client._sync import files
 from paddock.errors import UserError
+from tests.support import contract
 from tests.support.installation import until
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tests.support.installation import Installation
 
 pytestmark = pytest.mark.box
+ENGINES = contract.FULL
 
 STRANGE = os.fsdecode(b"caf\xe9 \xff\n\x1b[31m")
 

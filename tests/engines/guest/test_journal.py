@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock import frames
-from paddock.engines.guest.journal import Journal
+from paddock.engines.guest.journal import AWAY_BYTES, Journal
 from paddock.engines.guest.wire import STDOUT, frame, message
 from tests.fs.children import in_child
 
@@ -134,3 +134,77 @@ def test_files_that_cannot_be_written_are_refused_at_the_start(tmp_path: Path) -
         Journal(fds, 4096)
     for fd in fds:
         os.close(fd)
+
+
+def again(directory: Path) -> list[int]:
+    return [os.open(directory / name, os.O_RDWR) for name in ("0", "1")]
+
+
+def said(directory: Path) -> list[bytes]:
+    found = sorted((segment(half)["sequence"], half) for half in halves(directory) if half)
+    return [payload for _, half in found for kind, payload in half if kind == STDOUT]
+
+
+def test_what_is_written_while_its_files_are_away_is_in_them_when_they_are_back(tmp_path: Path) -> None:
+    journal = Journal(opened(tmp_path), 4096)
+    journal.write(frame(STDOUT, b"one"))
+    journal.let_go()
+    assert journal.is_away
+    journal.write(frame(STDOUT, b"two"))
+    assert said(tmp_path) == [b"one"]
+    journal.take(again(tmp_path))
+    journal.write(frame(STDOUT, b"three"))
+    assert said(tmp_path) == [b"one", b"two", b"three"]
+    journal.let_go()
+    journal.write(frame(STDOUT, b"four"))
+    journal.close()
+    journal.take(again(tmp_path))
+    assert said(tmp_path)[-1] == b"four", "its end, too"
+    assert journal.is_away, "and it is over"
+
+
+def test_what_is_kept_without_files_is_bounded_and_what_is_lost_is_counted(tmp_path: Path) -> None:
+    journal = Journal(opened(tmp_path), 1 << 20)
+    journal.let_go()
+    for _ in range(40):
+        journal.write(frame(STDOUT, b"x" * 10_000))
+    assert sum(map(len, journal._waiting)) <= AWAY_BYTES
+    journal.take(again(tmp_path))
+    assert len(said(tmp_path)) == AWAY_BYTES // len(frame(STDOUT, b"x" * 10_000))
+    assert journal._dropped == (40 - len(said(tmp_path))) * len(frame(STDOUT, b"x" * 10_000))
+
+
+def test_files_that_went_on_without_it_are_put_back_to_where_it_was(tmp_path: Path) -> None:
+    """A box was put back: what its command said since, its end too, was not said."""
+    journal = Journal(opened(tmp_path), 4096)
+    journal.write(frame(STDOUT, b"then"))
+    journal.let_go()
+    with (tmp_path / "0").open("ab") as file:
+        file.write(frame(STDOUT, b"later") + message({"event": "exit"}))
+    (tmp_path / "1").write_bytes(message({"event": "segment", "sequence": 1, "dropped": 0}))
+    journal.take(again(tmp_path))
+    journal.write(frame(STDOUT, b"otherwise"))
+    assert said(tmp_path) == [b"then", b"otherwise"]
+    assert (tmp_path / "1").read_bytes() == b""
+
+
+@pytest.mark.parametrize("data", [b"", b"x" * 5000, message({"event": "segment", "sequence": 8, "dropped": 5})])
+def test_files_of_other_turns_are_begun_anew(tmp_path: Path, data: bytes) -> None:
+    journal = Journal(opened(tmp_path), 4096)
+    journal.write(frame(STDOUT, b"then"))
+    journal.let_go()
+    (tmp_path / "0").write_bytes(data)
+    journal.take(again(tmp_path))
+    journal.write(frame(STDOUT, b"new"))
+    assert said(tmp_path) == [b"new"]
+    assert segment(halves(tmp_path)[0])["dropped"] == len(frame(STDOUT, b"then")) + len(
+        message({"event": "segment", "sequence": 0, "dropped": 0})
+    )
+
+
+def test_files_that_cannot_be_written_end_it_and_not_the_command(tmp_path: Path) -> None:
+    journal = Journal(opened(tmp_path), 4096)
+    journal.let_go()
+    journal.take([os.open(tmp_path / name, os.O_RDONLY) for name in ("0", "1")])
+    assert journal.is_away
+    journal.write(frame(STDOUT, b"lost"))

@@ -60,7 +60,7 @@ def test_an_empty_entry_of_the_path_is_the_current_directory(programs: Path, mon
     assert spawn.resolve("tool", ":/usr/bin") == "./tool"
 
 
-STARTERS = pytest.mark.parametrize("start", [spawn.plain, spawn.tracked])
+STARTERS = pytest.mark.parametrize("start", [spawn.plain, spawn.forked])
 
 
 def _output(start: Callable[..., int], *argv: str) -> tuple[bytes, int]:
@@ -117,7 +117,7 @@ def test_a_program_that_cannot_start_is_an_error_here(start: Callable[..., int],
     os.close(null)
 
 
-@pytest.mark.parametrize("start", [spawn.plain, spawn.tracked])
+@pytest.mark.parametrize("start", [spawn.plain, spawn.forked])
 def test_a_terminal_becomes_the_controlling_one(start: Callable[..., int]) -> None:
     ours, theirs = os.openpty()
     pid = start("/bin/sh", ["sh", "-c", "tty; echo x > /dev/tty; exit 3"], ENV, [os.ttyname(theirs), theirs])
@@ -155,7 +155,7 @@ def _start_tree(start: Callable[..., int]) -> int:
 def test_a_tracked_tree_is_killed_to_the_last_daemon() -> None:
     def act() -> None:
         namespaces.own_proc()
-        pid = _start_tree(spawn.tracked)
+        pid = _start_tree(spawn.forked)
         until(lambda: len(spawn._descendants(pid)) == 3, "its daemons are reparented to it")
         spawn.kill_tree(pid)
         assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
@@ -188,7 +188,7 @@ def test_a_tree_that_keeps_forking_is_killed_too() -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_NPROC, (2000, 2000))
-        pid = spawn.tracked("/bin/sh", ["sh", "-c", script], ENV, [null, null, null])
+        pid = spawn.forked("/bin/sh", ["sh", "-c", script], ENV, [null, null, null])
         until(lambda: len(spawn._descendants(pid)) > 20, "it forks")
         spawn.kill_tree(pid)
         os.waitpid(pid, 0)
@@ -199,3 +199,26 @@ def test_a_tree_that_keeps_forking_is_killed_too() -> None:
 
 def _alive_here() -> list[int]:
     return [pid for pid in spawn._parents() if pid != 1 and alive(pid)]
+
+
+def test_a_session_is_told_and_nobody_else() -> None:
+    script = "trap 'exit 7' USR1; sleep 600 & echo; wait"
+    read, write = os.pipe()
+    pids = []
+    for _ in range(2):
+        pids.append(os.fork())
+        if not pids[-1]:
+            os.setsid()
+            os.dup2(write, 1)
+            os.execvpe("sh", ["sh", "-c", script], ENV)
+    os.close(write)
+    told, other = pids
+    for _ in range(2):
+        assert os.read(read, 1) == b"\n", "both have begun"
+    spawn.tell_session(told, signal.SIGUSR1)
+    assert os.waitstatus_to_exitcode(os.waitpid(told, 0)[1]) == 7
+    assert alive(other)
+    for leader in pids:
+        spawn.tell_session(leader, signal.SIGKILL)
+    os.waitpid(other, 0)
+    os.close(read)

@@ -279,6 +279,19 @@ def _count_hidden(writer: int) -> None:
         os.write(writer, b"%d %d" % (readable, accounting.memory_of([pid])[pid]))
 
 
+@pytest.mark.parametrize("name", [b"\rVmPTE: -999999", b"\rRssAnon:x", b"\x0bVmPTE:", b"\x1cVmSwap: -1"])
+def test_a_program_that_calls_itself_a_line_of_its_status_is_counted_as_any(
+    start: Callable[[Callable[[Ready], None]], int], name: bytes
+) -> None:
+    def rename(ready: Ready) -> None:
+        LIBC.prctl(PR_SET_NAME, name, 0, 0, 0)
+        _hold(ready)
+
+    pid = start(rename)
+    assert name[:15] in Path(f"/proc/{pid}/status").read_bytes(), "else nothing is proven"
+    assert HOG <= accounting.memory_of([pid], {pid: 10**12})[pid] < 2 * HOG + slack()
+
+
 def test_a_file_without_a_name_counts_while_it_is_open(
     tmp_path: Path, start: Callable[[Callable[[Ready], None]], int]
 ) -> None:
@@ -291,6 +304,7 @@ def test_a_file_without_a_name_counts_while_it_is_open(
             os.write(fd, b"x" * size)
             os.unlink(place / "file")
             os.dup(fd)
+        os.write(os.memfd_create("memory"), b"x" * 7 * MIB)
         (below / "named").write_bytes(b"x" * MIB)
         kept = (below / "named").open()
         if os.fork() == 0:
@@ -299,9 +313,10 @@ def test_a_file_without_a_name_counts_while_it_is_open(
         kept.close()
 
     idle, box = start(_idle), start(keep_open)
-    figures = accounting.unlinked_of([idle, box], (f"{below}/",))
+    figures = accounting.unlinked_of({idle: (f"{below}/",), box: (f"{below}/",)})
     assert figures[idle] == 0
     assert 3 * MIB <= figures[box] < 4 * MIB
+    assert 8 * MIB <= accounting.unlinked_of({box: ("/",)})[box] < 9 * MIB, "everything, but no memory"
 
 
 def test_what_a_box_wrote_counts_for_processes_that_have_ended_too(

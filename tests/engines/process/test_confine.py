@@ -41,7 +41,7 @@ def test_the_network_is_sealed_with_loopback_alone() -> None:
     def act() -> None:
         with socket.socket() as probe:
             assert _number(lambda: probe.connect(("127.0.0.1", 9))) == errno.ENETUNREACH, "loopback is down at first"
-        confine._seal_network({"sealed": False}, KIT, [])
+        confine.seal_network({"sealed": False}, KIT, [])
         with socket.socket() as probe:
             assert _number(lambda: probe.connect(("127.0.0.1", 9))) == errno.ECONNREFUSED
         with socket.socket() as probe:
@@ -52,12 +52,12 @@ def test_the_network_is_sealed_with_loopback_alone() -> None:
 
 def test_a_network_with_a_way_out_is_no_box() -> None:
     def act() -> None:
-        confine._seal_network({"sealed": False}, KIT, [])
+        confine.seal_network({"sealed": False}, KIT, [])
         address = struct.pack("16sH2x4s8x", b"lo", socket.AF_INET, socket.inet_aton("198.51.100.7"))
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
             fcntl.ioctl(sock, _SIOCSIFADDR, address)
         with pytest.raises(OSError, match="has a way out"):
-            confine._seal_network({"sealed": False}, KIT, [])
+            confine.seal_network({"sealed": False}, KIT, [])
 
     namespaces.inside(act, NET)
 
@@ -71,7 +71,7 @@ def test_no_further_namespace_can_be_made_than_the_one_a_box_needs() -> None:
 
     def act() -> None:
         kernel.unshare(kernel.CLONE_NEWNS)
-        confine._limit_namespaces({"namespace_limits": wanted, "settings": _settings()}, KIT, [])
+        confine.limit_namespaces({"namespace_limits": wanted, "settings": _settings()}, KIT, [])
         assert _number(lambda: kernel.unshare(kernel.CLONE_NEWNS)) == errno.ENOSPC
         kernel.unshare(kernel.CLONE_NEWUSER)
         assert _number(lambda: kernel.unshare(kernel.CLONE_NEWUSER)) in {errno.ENOSPC, errno.EPERM}
@@ -84,9 +84,9 @@ def test_a_limit_that_cannot_be_set_ends_the_box() -> None:
         plan: dict[str, Any] = {"namespace_limits": {"user/max_user_namespaces": "1"}, "settings": _settings()}
         kernel.drop_all_capabilities()
         with pytest.raises(PermissionError):
-            confine._limit_namespaces(plan, KIT, [])
+            confine.limit_namespaces(plan, KIT, [])
         plan["namespace_limits"] = {"kernel/shmall": "1"}  # which older kernels keep to root
-        confine._limit_namespaces(plan, KIT, [])
+        confine.limit_namespaces(plan, KIT, [])
 
     before = Path("/proc/sys/kernel/shmall").read_text()
     namespaces.inside(act, namespaces.MOUNTS | kernel.CLONE_NEWIPC)
@@ -144,7 +144,7 @@ def test_only_what_is_named_stays_open() -> None:
     def act() -> None:
         ours, _theirs = socket.socketpair()
         listener = os.open("/dev/null", os.O_RDONLY)
-        confine._close_descriptors({ours.fileno(), listener})
+        confine.close_descriptors({ours.fileno(), listener})
         left = {fd for fd in range(512) if _number(lambda fd=fd: os.fstat(fd)) == 0}  # type: ignore[misc]
         assert left == {0, 1, 2, ours.fileno(), listener}
         assert {os.readlink(f"/proc/self/fd/{fd}") for fd in (0, 1, 2)} == {"/dev/null"}
@@ -173,7 +173,7 @@ def test_a_root_callers_box_is_never_the_kernels_root() -> None:
     if pid == 0:
         os.close(held)
         os.read(gate, 1)
-        confine._map_ids({"oom_score_adj": 600}, KIT, [])
+        confine.map_ids({"oom_score_adj": 600}, KIT, [])
         os.write(tell, json.dumps([os.getuid(), Path("/proc/self/oom_score_adj").read_text()]).encode())
         os.read(gate, 1)
         os._exit(0)
@@ -231,10 +231,10 @@ def test_a_step_that_fails_is_named_and_no_box_comes_up(data: bytes, step: str) 
 def test_a_report_to_nobody_is_no_error() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.close()
-    confine._report(theirs, "step", OSError(errno.EIO, "x"))
+    confine.report(theirs, "step", OSError(errno.EIO, "x"))
     theirs.close()
 
 
 def test_the_kit_knows_who_calls() -> None:
     assert (KIT.uid, KIT.gid, KIT.is_root) == (os.getuid(), os.getgid(), os.getuid() == 0)
-    assert len(KIT.filters) == 2
+    assert len(KIT.filters) == 3

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NFT = shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin:/bin")
 RULES = Path(nft.__file__).with_name("rules.nft")
+LINK = Path(nft.__file__).with_name("link.nft")
 NET = kernel.CLONE_NEWUSER | kernel.CLONE_NEWNET
 
 
@@ -59,6 +60,23 @@ def test_the_bytes_are_the_readable_rules(options: tuple[str, ...]) -> None:
     assert "61001" in ours or options == ("--debug=netlink",)
 
 
+def load_both() -> None:
+    nft.load()
+    nft.load_link()
+
+
+@needs_nft
+@pytest.mark.parametrize("options", [("-a",), ("-j",), ("--debug=netlink",), ("-nn",)])
+def test_the_bytes_of_a_link_are_its_readable_rules(options: tuple[str, ...]) -> None:
+    def theirs() -> None:
+        load_text(RULES.read_text())()
+        load_text(LINK.read_text())()
+
+    ours = listed(load_both, *options)
+    assert ours == listed(theirs, *options)
+    assert ours != listed(nft.load, *options), "the oracle"
+
+
 @needs_nft
 def test_the_comparison_sees_a_difference() -> None:
     other = RULES.read_text().replace("policy drop", "policy accept")
@@ -66,9 +84,9 @@ def test_the_comparison_sees_a_difference() -> None:
 
 
 def test_the_readable_rules_name_the_ports_of_limits() -> None:
-    text = RULES.read_text()
-    assert f"redirect to :{limits.SEAL_DNS_PORT}" in text
-    assert f"redirect to :{limits.SEAL_TCP_PORT}" in text
+    for text in (RULES.read_text(), LINK.read_text()):
+        assert f"redirect to :{limits.SEAL_DNS_PORT}" in text
+        assert f"redirect to :{limits.SEAL_TCP_PORT}" in text
 
 
 def test_the_plan_shows_the_rules_without_their_frame() -> None:
@@ -76,6 +94,7 @@ def test_the_plan_shows_the_rules_without_their_frame() -> None:
     assert "table inet paddock {" in lines
     assert "type filter hook output priority 0; policy drop;" in lines
     assert not [line for line in lines if line in {"", "}"} or line.startswith("#")]
+    assert "type nat hook prerouting priority -100; policy accept;" in nft.readable(link=True)
 
 
 def test_a_batch_is_whole_messages_of_which_the_last_rule_is_answered() -> None:

@@ -15,7 +15,7 @@ from tests.support.installation import children
 
 NAMES = [
     *("user namespaces", "apparmor", "/proc mount", "seccomp", "landlock"),
-    *("cgroups", "nftables", "overlay", "oci runtimes", "kvm"),
+    *("cgroups", "nftables", "overlay", "oci runtimes", "subordinate ids", "kvm"),
 ]
 
 

@@ -63,7 +63,7 @@ def in_child(act: Callable[[], T]) -> T:
 
 def confined(act: Callable[[], T]) -> T:
     """Run `act` in a child under both filters."""
-    programs = filters()
+    programs = filters()[:2]
 
     def body() -> T:
         confine(programs)
@@ -385,7 +385,7 @@ def test_a_foreign_getpid_is_refused_and_does_not_kill(code: bytes) -> None:
 
 
 def test_install_refuses_without_no_new_privs_and_installs_nothing() -> None:
-    programs = filters()
+    programs = filters()[:2]
 
     def install() -> tuple[int, bool]:
         refusal = error_of(lambda: seccomp.install(programs))

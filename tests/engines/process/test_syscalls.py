@@ -62,7 +62,7 @@ def answer(name: str, *args: int) -> int:
     """Ask both filters, also with noise in the high half of every argument, which the kernel ignores in these calls."""
     verdicts = {
         (run(first, number(name), noisy), run(second, number(name), noisy))
-        for first, second in [filters()]
+        for first, second in [filters()[:2]]
         for noisy in (args, tuple(arg | HIGH_HALF for arg in args))
     }
     assert len(verdicts) == 1, f"{name}{args} depends on bits the kernel does not look at"

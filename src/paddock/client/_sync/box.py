@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Self
 
 from paddock import codec
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from paddock.client._sync.core import Paddock
     from paddock.client.reviewing import Accept, Applied, Confirm, Reviewing, Touched
     from paddock.frames import Message
-    from paddock.reports import FetchInfo, LeaveReport, PolicyInfo, RemovalInfo
+    from paddock.reports import CheckpointInfo, FetchInfo, LeaveReport, PolicyInfo, RemovalInfo, TemplateInfo
     from paddock.workspace.commits import Commit
     from paddock.workspace.review import Result
     from paddock.workspace.textdiff import FileDiff
@@ -121,6 +122,17 @@ class Box:
     def connect(self, job: str) -> Command:
         """Attach again to a running command; output from now on."""
         return self._paddock.command("connect", box=self.name, job=job)
+
+    def save(
+        self, name: str, path: str = "", *, stop: bool = False, directory: int | None = None
+    ) -> TemplateInfo:
+        """The root of a container box as a template of this name; with a path as a file, and no template."""
+        from paddock.client.outgoing import outgoing
+        from paddock.reports import TemplateInfo
+
+        with outgoing(path, directory) if path else nullcontext("") as file:
+            answer = self._paddock.call("save", box=self.name, name=name, path=file, stop=stop)
+        return codec.from_wire(TemplateInfo, answer)
 
     def jobs(self) -> list[JobInfo]:
         rows = expect_list(self._paddock.call("jobs", box=self.name))
@@ -248,6 +260,46 @@ class Box:
         from paddock.reports import LeaveReport
 
         return codec.from_wire(LeaveReport, self._paddock.call("pending", box=self.name))
+
+    def checkpoint(self, name: str = "", *, stop: bool = False, with_workspace: bool = False) -> CheckpointInfo:
+        """Keep what the box is now. UserError while a command runs in it, unless it may be stopped.
+
+        `with_workspace` keeps a copy of a live workspace too, which no restore and no fork uses.
+        """
+        from paddock.reports import CheckpointInfo
+
+        wanted = {"name": name, "stop": stop, "with_workspace": with_workspace}
+        return codec.from_wire(CheckpointInfo, self._paddock.call("checkpoint_create", box=self.name, **wanted))
+
+    def checkpoints(self) -> list[CheckpointInfo]:
+        """Oldest first."""
+        from paddock.reports import CheckpointInfo
+
+        rows = expect_list(self._paddock.call("checkpoint_ls", box=self.name))
+        return [codec.from_wire(CheckpointInfo, row) for row in rows]
+
+    def restore(self, name: str, *, stop: bool = False) -> CheckpointInfo:
+        """Put the box back to one of its checkpoints; what it did since is gone."""
+        from paddock.reports import CheckpointInfo
+
+        word = f"{self.name}@{name}"
+        return codec.from_wire(
+            CheckpointInfo, self._paddock.call("checkpoint_restore", checkpoint=word, stop=stop)
+        )
+
+    def fork(self, count: int = 1, *, checkpoint: str = "", stop: bool = False) -> list[Box]:
+        """Boxes that begin as this one is, or as it was at a checkpoint; they stay until they are removed."""
+        source = f"{self.name}@{checkpoint}" if checkpoint else self.name
+        rows = expect_list(self._paddock.call("checkpoint_fork", source=source, count=count, stop=stop))
+        return [self._paddock.box(row) for row in rows]
+
+    def export(self, checkpoint: str, path: str, *, directory: int | None = None) -> str:
+        """A checkpoint's root and home into a file, without any right of the box; returns a sum of it."""
+        from paddock.client.outgoing import outgoing
+
+        with outgoing(path, directory) as file:
+            word = f"{self.name}@{checkpoint}"
+            return str(self._paddock.call("checkpoint_export", checkpoint=word, path=file))
 
     def stop(self, grace_s: float = 5.0) -> LeaveReport:
         from paddock.reports import LeaveReport

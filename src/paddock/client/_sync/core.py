@@ -16,6 +16,7 @@ from paddock.client.answers import (
     expect_object,
     one_channel,
     own_values,
+    rooted,
 )
 from paddock.errors import UserError
 from paddock.model import (
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paddock.client._sync.policies import Policies
+    from paddock.client._sync.templates import Templates
     from paddock.frames import Message
     from paddock.reports import RemovalInfo, RunInfo
 
@@ -68,6 +70,13 @@ class Paddock:
 
         return Policies(self)
 
+    @property
+    def templates(self) -> Templates:
+        """What the roots of container boxes are made of."""
+        from paddock.client._sync.templates import Templates
+
+        return Templates(self)
+
     def call(self, verb: str, **args: object) -> object:
         """One request by its wire name, for callers that render the result themselves."""
         result, fds = self._transport.call(verb, {key: codec.to_wire(value) for key, value in args.items()})
@@ -86,6 +95,9 @@ class Paddock:
         network: Network | None = None,
         secrets: Sequence[str] = (),
         budget: Budget | None = None,
+        template: str = "",
+        engine: str = "",
+        runtime: str = "",
         stdin: bytes = b"",
         timeout_s: float | None = None,
     ) -> ExecResult:
@@ -102,8 +114,15 @@ class Paddock:
             budget=budget,
         )
         spec = ExecSpec(argv=tuple(argv), stdin=bool(stdin), timeout_s=timeout_s)
+        request = rooted(request, template, engine, runtime)
         command = self.start_run(request, spec, lent.given)
-        return command.finish(stdin)
+        try:
+            result = command.finish(stdin)
+        except UserError:  # it could not be started
+            command.left()
+            raise
+        command.left()  # the box is gone then, for whoever lists boxes next
+        return result
 
     def start_run(self, request: BoxRequest, spec: ExecSpec, given: dict[str, str] | None = None) -> Command:
         """`given` are values of secrets that come from the caller's environment, by name."""
@@ -124,8 +143,15 @@ class Paddock:
         budget: Budget | None = None,
         with_settings: bool = False,
         mcp: Sequence[str] = (),
+        template: str = "",
+        engine: str = "",
+        runtime: str = "",
     ) -> Box:
-        """Make a box; it starts with its first command. Secrets are words as of `--secret`: "github:ro"."""
+        """Make a box; it starts with its first command. Secrets are words as of `--secret`: "github:ro".
+
+        With a `template`, by name or as ./DIRECTORY or ./FILE, it is a container with that root; `runtime` is what
+        starts it.
+        """
         lent = self.lent(secrets)
         request = box_request(
             name=name,
@@ -139,6 +165,7 @@ class Paddock:
             budget=budget,
         )
         request = replace(_seen(request, view), with_settings=with_settings, mcp=tuple(mcp))
+        request = rooted(request, template, engine, runtime)
         return self.box(self.call("create", request=request, given=lent.given))
 
     def agent(
@@ -155,6 +182,9 @@ class Paddock:
         budget: Budget | None = None,
         with_settings: bool = False,
         mcp: Sequence[str] = (),
+        template: str = "",
+        engine: str = "",
+        runtime: str = "",
     ) -> Box:
         """The box of an agent and a directory, made when there is none; a key of the agent's is lent by itself."""
         from paddock import agents
@@ -175,7 +205,7 @@ class Paddock:
             budget=budget,
         )
         request = replace(request, definition=found.definition, with_settings=with_settings, mcp=tuple(mcp))
-        box, _ = self.open(_seen(request, view), lent.given)
+        box, _ = self.open(rooted(_seen(request, view), template, engine, runtime), lent.given)
         return box
 
     def lent(self, words: Sequence[str]) -> Lent:
@@ -218,6 +248,13 @@ class Paddock:
         from paddock.reports import RunInfo
 
         return codec.from_wire(RunInfo, self.call("run_show", run=run))
+
+    def import_checkpoint(self, path: str, name: str = "", *, workspace: str = ".") -> Box:
+        """A box with the root and home of a checkpoint in a file; all else is as for any new box."""
+        from paddock.client.outgoing import absolute
+
+        request = box_request(name=name, workspace=workspace)
+        return self.box(self.call("checkpoint_import", path=absolute(path), request=request))
 
     def prune(self) -> list[RemovalInfo]:
         """Remove all boxes that are stopped or failed; those stay that hold changes or commits nowhere else."""

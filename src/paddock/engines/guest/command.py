@@ -11,7 +11,7 @@ import struct
 import termios
 import time
 
-from paddock.engines.guest import spawn
+from paddock.engines.guest import accounts, spawn
 from paddock.engines.guest.wire import (
     DATA_BYTES,
     HIGH_BYTES,
@@ -75,12 +75,35 @@ class Command:
 
     def _start(self, request: Request) -> int:
         env = {str(key): str(value) for key, value in request["env"].items()}
+        account = self._account(str(request.get("user") or ""), chosen=bool(request.get("login")))
+        if account is None:
+            return self._enter(request, env, None)
+        if request.get("login"):
+            env |= {"HOME": account.home, "USER": account.name, "LOGNAME": account.name}
+        with accounts.acting_as(account, self.init.owner):
+            return self._enter(request, env, account)
+
+    def _account(self, user: str, *, chosen: bool) -> accounts.Account | None:
+        """None for who we are ourselves: in a box of one id all that its template would have others do, too."""
+        alone = accounts.are_alone()
+        if not user or (alone and not chosen):
+            return None
+        try:
+            account = accounts.here(user)
+        except accounts.Unknown as error:
+            raise Refused("bad-user", f"the box cannot run it as another user: {error}") from error
+        if alone and (account.uid, account.gid) != (os.geteuid(), os.getegid()):
+            raise Refused("bad-user", f"this box has one user, {os.geteuid()}: its host gave it no other ids")
+        return None if alone else account
+
+    def _enter(self, request: Request, env: dict[str, str], account: accounts.Account | None) -> int:
         try:
             os.chdir(request["cwd"])
         except OSError as error:
             raise Refused("bad-cwd", f"cannot enter {request['cwd']}: {error.strerror}", error.errno) from error
         try:
-            return self._launch(spawn.resolve(self.argv[0], env.get("PATH", "")), env, stdin=bool(request.get("stdin")))
+            program = spawn.resolve(self.argv[0], env.get("PATH", ""))
+            return self._launch(program, env, account, stdin=bool(request.get("stdin")))
         except FileNotFoundError as error:
             raise Refused("not-found", f"{self.argv[0]}: command not found", error.errno) from error
         except OSError as error:
@@ -90,16 +113,15 @@ class Command:
         finally:
             os.chdir("/")
 
-    def _launch(self, program: str, env: dict[str, str], *, stdin: bool) -> int:
+    def _launch(self, program: str, env: dict[str, str], account: accounts.Account | None, *, stdin: bool) -> int:
         inner, outer = self._pipes(stdin=stdin)
         try:
-            start = spawn.tracked if self.tracked else spawn.plain
             try:
-                pid = start(program, self.argv, env, inner)
+                pid = self._spawn(program, self.argv, env, inner, account)
             except OSError as error:
                 if error.errno != errno.ENOEXEC:
                     raise
-                pid = start("/bin/sh", ["sh", program, *self.argv[1:]], env, inner)
+                pid = self._spawn("/bin/sh", ["sh", program, *self.argv[1:]], env, inner, account)
         except BaseException:
             _close({*inner, *outer})
             raise
@@ -111,6 +133,18 @@ class Command:
         self._stdin_fd, out, err = outer
         self._outputs = {out: STDOUT} if err < 0 else {out: STDOUT, err: STDERR}
         return pid
+
+    def _spawn(
+        self,
+        program: str,
+        argv: list[str],
+        env: dict[str, str],
+        inner: list[int | str],
+        account: accounts.Account | None,
+    ) -> int:
+        if account or self.tracked:
+            return spawn.forked(program, argv, env, inner, tracked=self.tracked, account=account)
+        return spawn.plain(program, argv, env, inner)
 
     def _pipes(self, *, stdin: bool) -> tuple[list[int | str], list[int]]:
         """What the command gets as 0, 1, 2 (a terminal by its path) and our three ends."""
@@ -178,6 +212,7 @@ class Command:
         if request["op"] == "resize":
             if self.tty and self._stdin_fd >= 0:
                 fcntl.ioctl(self._stdin_fd, termios.TIOCSWINSZ, self._winsize(request))
+                self.init.resized(self)
         elif request["op"] == "signal":
             self.signal(int(request["signal"]))
         else:
@@ -222,6 +257,8 @@ class Command:
     def _write_stdin(self, events: int) -> None:
         try:
             if self._stdin:
+                if self.tty and self._slave >= 0:
+                    self.init.typed(self._slave)
                 del self._stdin[: os.write(self._stdin_fd, self._stdin)]
         except BlockingIOError:
             pass
@@ -325,8 +362,9 @@ class Command:
         end = message(self.result())
         if self.journal:
             self.journal.write(message({**self.result(), "id": self.id}))  # the id tells it from our own output
+            away = self.journal.is_away  # then it is written when it has its files again (sleep.py)
             self.journal.close()
-            self.journal = None
+            self.journal = self.journal if away else None
         for client in list(self.clients):
             client.closing = True
             client.send(end)

@@ -17,7 +17,7 @@ import signal
 import socket
 import time
 
-from paddock.engines.guest import files, spawn
+from paddock.engines.guest import accounts, files, spawn
 from paddock.engines.guest.command import Command
 from paddock.engines.guest.door import Door
 from paddock.engines.guest.journal import Journal
@@ -42,7 +42,17 @@ LIST_CHARS = 100_000  # of all commands' words in a list: even at six bytes each
 class Init:
     """All commands and connections of the box."""
 
-    def __init__(self, listener: socket.socket, seal: Seal | None = None, handles: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        seal: Seal | None = None,
+        handles: Sequence[int] = (),
+        owner: tuple[int, int] | None = None,
+    ) -> None:
+        """`owner` is whose the files are that we make, where that is not ourselves."""
+        self.owner = owner or (os.geteuid(), os.getegid())
+        if owner:
+            accounts.act_as(*owner)
         self.loop = Loop()
         self.connections: set[Connection] = set()
         self.processes: dict[int, Command] = {}
@@ -92,6 +102,12 @@ class Init:
         while len(self._ended) > FINISHED_KEPT:
             del self._ended[next(iter(self._ended))]
         self.maybe_exit(process)
+
+    def resized(self, process: Command) -> None:
+        """The kernel tells those in front of the terminal."""
+
+    def typed(self, terminal: int) -> None:
+        """Keys are about to come to a terminal; the kernel knows what they mean there."""
 
     def maybe_exit(self, process: Command) -> None:
         if process.main and not any(client.command is process for client in self.connections):
@@ -239,10 +255,12 @@ class Init:
     }
 
 
-def serve(listener_fd: int, seal: Seal | None = None, handles: Sequence[int] = ()) -> None:
+def serve(
+    listener_fd: int, seal: Seal | None = None, handles: Sequence[int] = (), owner: tuple[int, int] | None = None
+) -> None:
     """Be init, for ever."""
     os.set_inheritable(listener_fd, False)  # whoever accepts on it is init to the host
-    init = Init(socket.socket(fileno=listener_fd), seal, handles)
+    init = Init(socket.socket(fileno=listener_fd), seal, handles, owner)
     while True:
         init.loop.run_once()
 

@@ -9,6 +9,12 @@ import signal
 import struct
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from paddock.engines.guest.accounts import Account
+
 _PR_SET_CHILD_SUBREAPER = 36
 _LOOKS_MAX, _PAUSE_S = 256, 0.002  # some half a second, for one that the machine does not let run
 _RESTING = (b"T", b"t", b"Z", b"X")
@@ -37,10 +43,19 @@ def plain(program: str, argv: list[str], env: dict[str, str], inner: list[int | 
     return os.posix_spawn(program, argv, env, file_actions=actions, setsid=True, setsigmask=[], setsigdef=_CAUGHT)
 
 
-def tracked(program: str, argv: list[str], env: dict[str, str], inner: list[int | str]) -> int:
-    """As plain, for a command with a deadline: it becomes the reaper of its own descendants.
+def forked(
+    program: str,
+    argv: list[str],
+    env: dict[str, str],
+    inner: list[int | str],
+    *,
+    tracked: bool = True,
+    account: Account | None = None,
+) -> int:
+    """As plain, for a command with a deadline (`tracked`), or of another user than ours.
 
-    So whatever it starts, daemonised or not, stays below it, and the deadline can end all of it.
+    With a deadline it becomes the reaper of its own descendants: whatever it starts, daemonised or not, stays below it,
+    and the deadline can end all of it.
     """
     read, write = os.pipe2(os.O_CLOEXEC)
     try:
@@ -51,7 +66,8 @@ def tracked(program: str, argv: list[str], env: dict[str, str], inner: list[int 
         raise
     if pid == 0:
         try:
-            _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            if tracked:
+                _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             os.setsid()
             signal.set_wakeup_fd(-1)
             for caught in _CAUGHT:
@@ -59,6 +75,8 @@ def tracked(program: str, argv: list[str], env: dict[str, str], inner: list[int 
             fds = [os.open(inner[0], os.O_RDWR)] * 3 if isinstance(inner[0], str) else [int(fd) for fd in inner]
             for number, fd in enumerate(fds):
                 os.dup2(fd, number)
+            if account:
+                account.become()
             os.execve(program, argv, env)
         except OSError as error:
             os.write(write, struct.pack("i", error.errno))
@@ -74,8 +92,8 @@ def tracked(program: str, argv: list[str], env: dict[str, str], inner: list[int 
     return pid
 
 
-def _parents() -> dict[int, int]:
-    parents: dict[int, int] = {}
+def _alive() -> Iterator[tuple[int, list[bytes]]]:
+    """Processes, and what the kernel says of each: its state, parent, group, session."""
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
@@ -84,8 +102,21 @@ def _parents() -> dict[int, int]:
             except OSError:
                 continue
             if fields[0] != b"Z":
-                parents[int(name)] = int(fields[1])
-    return parents
+                yield int(name), fields
+
+
+def _parents() -> dict[int, int]:
+    return {pid: int(fields[1]) for pid, fields in _alive()}
+
+
+def tell_session(leader: int, number: int) -> None:
+    """Send a signal to all processes of a session, as far as we may."""
+    for pid, fields in _alive():
+        if int(fields[3]) == leader:
+            try:
+                os.kill(pid, number)
+            except OSError:
+                continue
 
 
 def _descendants(root: int) -> list[int]:

@@ -5,8 +5,8 @@ pid 1, so forking twice does not leave the box. Figures come in two grades. The 
 page once for every process that maps it, so it is never too low; the exact one (`smaps_rollup`) shares such a page out,
 but the kernel walks page tables for it. A box whose cheap figure is within its allowance is not looked at more closely.
 
-Memory held by no mapping is seen where the kernel shows descriptors: a memfd counts with the pages it has, once per
-box. Files with a name on a tmpfs are not counted here; the size of their mount bounds them.
+Memory held by no mapping is seen by who has it open (openfiles.py): a memfd counts with the pages it has, once per box.
+Files with a name on a tmpfs are not counted here; the size of their mount bounds them.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from paddock import limits
+from paddock.engines.process import openfiles
 from paddock.errors import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-_FDS_PER_BOX: Final = limits.OPEN_FILES  # one process with every descriptor open is read whole; a swarm of them is not
 _NOTHING: Final[Mapping[int, int]] = MappingProxyType({})
 
+_OF_NO_DISK: Final = ("/dev/", "/run/", "/proc/")  # mounts whose size bounds them
 _TABLES: Final = (b"VmPTE:",)  # page tables: reading through empty memory makes gigabytes of them
 _STATUS_OWN: Final = (b"RssAnon:", b"VmSwap:", *_TABLES)
 _STATUS_SHARED: Final = (b"RssShmem:",)
@@ -73,11 +73,11 @@ def files_free(path: Path) -> int | None:
     return figures.f_favail if figures.f_files else None
 
 
-def unlinked_of(init_pids: Iterable[int], below: tuple[str, ...], proc_root: str = "/proc") -> dict[int, int]:
-    """Disk space per init of files that have no name any more and are open under `below`, as the box names them."""
-    members = _members(set(init_pids), _processes(proc_root), proc_root)
+def unlinked_of(places: Mapping[int, tuple[str, ...]], proc_root: str = "/proc") -> dict[int, int]:
+    """Disk space per init of files without a name that are open beneath its `places`, as its box names them."""
+    members = _members(set(places), _processes(proc_root), proc_root)
     return {
-        init: _held_by_descriptors([f"{proc_root}/{pid}" for pid in own], _is_unlinked(below))
+        init: openfiles.held([f"{proc_root}/{pid}" for pid in own], _is_unlinked(places[init]), with_memory=False)
         for init, own in members.items()
     }
 
@@ -155,12 +155,12 @@ def _home(pid: int, processes: dict[int, _Process], home: dict[int, int], proc_r
 
 def _memory(members: dict[int, _Process], within: int, proc_root: str) -> int:
     views = [_view(pid, process, proc_root) for pid, process in members.items()]
-    cheap = _total([_status(view) for view in views], _held_by_descriptors(views, _is_memfd))
+    cheap = _total([_status(view) for view in views], openfiles.held(views, _is_memfd))
     if cheap <= within:
         return cheap
     # Threads can have descriptor tables of their own; looking at each is for boxes that are worth the time.
     threads = [f"{proc_root}/{pid}/task/{tid}" for pid in members for tid in _list(f"{proc_root}/{pid}/task")]
-    return _total([_rollup(view) or _status(view) for view in views], _held_by_descriptors(threads, _is_memfd))
+    return _total([_rollup(view) or _status(view) for view in views], openfiles.held(threads, _is_memfd))
 
 
 def _view(pid: int, process: _Process, proc_root: str) -> str:
@@ -191,28 +191,9 @@ def _rollup(view: str) -> tuple[int, int] | None:
 
 
 def _sum(data: bytes, keys: tuple[bytes, ...]) -> int:
-    return sum(int(line.split()[1]) * 1024 for line in data.splitlines() if line.startswith(keys))
-
-
-def _held_by_descriptors(views: list[str], counts: Callable[[str], bool]) -> int:
-    sizes: dict[tuple[int, int], int] = {}
-    budget = _FDS_PER_BOX
-    for view in views:
-        names = _list(f"{view}/fd")[:budget]
-        budget -= len(names)
-        for name in names:
-            _add(f"{view}/fd/{name}", sizes, counts)
-    return sum(sizes.values())
-
-
-def _add(path: str, sizes: dict[tuple[int, int], int], counts: Callable[[str], bool]) -> None:
-    # Nothing else is touched: stat of a file on a dead network file system would hang the watch.
-    try:
-        if counts(os.readlink(path)):
-            status = os.stat(path)
-            sizes[status.st_dev, status.st_ino] = status.st_blocks * 512
-    except OSError:
-        return
+    # A program's name is in it, with any byte but a newline, which is escaped: no other end of a line may count.
+    found = (line.split() for line in data.split(b"\n") if line.startswith(keys))
+    return sum(int(words[1]) * 1024 for words in found if len(words) > 1 and words[1].isdigit())
 
 
 def _is_memfd(name: str) -> bool:
@@ -220,7 +201,7 @@ def _is_memfd(name: str) -> bool:
 
 
 def _is_unlinked(below: tuple[str, ...]) -> Callable[[str], bool]:
-    return lambda name: name.endswith(" (deleted)") and name.startswith(below)
+    return lambda name: name.endswith(" (deleted)") and name.startswith(below) and not name.startswith(_OF_NO_DISK)
 
 
 def _list(path: str) -> list[str]:

@@ -98,10 +98,13 @@ class Bounds:
                 found.append(f"cgroups of {box_id}: its box is not running; removed")
         return found
 
-    def report(self, placement: Placement, *, running: bool) -> tuple[LimitReport, ...]:
+    def report(self, placement: Placement, *, running: bool, own_kernel: bool = False) -> tuple[LimitReport, ...]:
+        """`own_kernel`: what this kernel holds a process to is no process's in there."""
         wanted = placement.spec.limits
         have = self.held(placement) if running else frozenset(self._cgroups.parents)
         held = self._cgroups.describe(wanted, have)
+        if own_kernel and held["memory"] is Enforcement.PER_PROCESS:
+            held["memory"] = Enforcement.WATCHED
         cpus = f"{wanted.cpus:g}" if wanted.cpus else "all"
         return (
             LimitReport(

@@ -36,7 +36,7 @@ class Kit:
 
     __slots__ = ("filters", "gid", "is_root", "landlock_abi", "uid")
 
-    def __init__(self, filters: tuple[bytes, bytes], landlock_abi: int) -> None:
+    def __init__(self, filters: tuple[bytes, bytes, bytes], landlock_abi: int) -> None:
         self.filters = filters
         self.landlock_abi = landlock_abi
         self.uid, self.gid = os.getuid(), os.getgid()  # a box sees only unmapped ids until it has its maps
@@ -69,10 +69,10 @@ def enter(channel: socket.socket, listener: int, kit: Kit) -> tuple[Seal | None,
             marks.append((step, time.perf_counter()))
         step = "confine"
         sealed: Seal | None = plan.get("seal")
-        _close_descriptors({channel.fileno(), listener, *plan["handles"], *(sealed.descriptors() if sealed else ())})
+        close_descriptors({channel.fileno(), listener, *plan["handles"], *(sealed.descriptors() if sealed else ())})
         if kit.landlock_abi:  # a second layer under the mounts; doctor says when a kernel has none
             landlock.restrict(plan["writable"], kit.landlock_abi)
-        seccomp.install(kit.filters)
+        seccomp.install(kit.filters[:2])
         marks.append((step, time.perf_counter()))
         gc.collect()
         gc.freeze()
@@ -80,13 +80,13 @@ def enter(channel: socket.socket, listener: int, kit: Kit) -> tuple[Seal | None,
         if channel.recv(16) != b"go":
             os._exit(0)  # the daemon went away before we were in our cgroup
     except BaseException as error:  # noqa: BLE001  whatever it is, the box must not come up
-        _report(channel, step, error)
+        report(channel, step, error)
         os._exit(71)
     channel.close()
     return sealed, plan["handles"]
 
 
-def _report(channel: socket.socket, step: str, error: BaseException) -> None:
+def report(channel: socket.socket, step: str, error: BaseException) -> None:
     number = error.errno if isinstance(error, OSError) else None
     try:
         channel.send(json.dumps({"ok": False, "step": step, "error": str(error), "errno": number}).encode())
@@ -94,7 +94,7 @@ def _report(channel: socket.socket, step: str, error: BaseException) -> None:
         pass
 
 
-def _map_ids(plan: Plan, kit: Kit, _trees: list[int]) -> None:
+def map_ids(plan: Plan, kit: Kit, _trees: list[int]) -> None:
     write_file("/proc/self/oom_score_adj", str(plan["oom_score_adj"]))
     if kit.is_root:  # the launcher wrote the maps
         kernel.become(0, 0)
@@ -105,7 +105,7 @@ def _map_ids(plan: Plan, kit: Kit, _trees: list[int]) -> None:
     write_file("/proc/self/gid_map", f"0 {kit.gid} 1")
 
 
-def _seal_network(plan: Plan, _kit: Kit, trees: list[int]) -> None:
+def seal_network(plan: Plan, _kit: Kit, trees: list[int]) -> None:
     seal.close_off()
     if plan["sealed"]:
         plan["seal"] = seal.make(trees.pop(), plan["localhost_ports"])  # the door came after the trees
@@ -116,7 +116,7 @@ def _build_root(plan: Plan, _kit: Kit, trees: list[int]) -> None:
     plan["settings"], plan["handles"] = mounting.build(plan["mounts"], trees)
 
 
-def _limit_namespaces(plan: Plan, _kit: Kit, _trees: list[int]) -> None:
+def limit_namespaces(plan: Plan, _kit: Kit, _trees: list[int]) -> None:
     # After the last mount: detached trees count against max_mnt_namespaces. In the box's own /proc: in the host's, the
     # kernel would search the names of all boxes, 10 us for each that runs (`./bench --only boxes1000`).
     for name, value in plan["namespace_limits"].items():
@@ -155,12 +155,12 @@ def _drop(plan: Plan, _kit: Kit, _trees: list[int]) -> None:
     os.umask(0o022)
 
 
-def _check_seal(plan: Plan, _kit: Kit, _trees: list[int]) -> None:
+def check_seal(plan: Plan, _kit: Kit, _trees: list[int]) -> None:
     if "check" in plan:
         plan.pop("check").finish()
 
 
-def _close_descriptors(kept: set[int]) -> None:
+def close_descriptors(kept: set[int]) -> None:
     null = os.open("/dev/null", os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
@@ -168,12 +168,12 @@ def _close_descriptors(kept: set[int]) -> None:
 
 
 _STEPS = (
-    ("ids", _map_ids),
-    ("network", _seal_network),
+    ("ids", map_ids),
+    ("network", seal_network),
     ("mounts", _build_root),
-    ("namespaces", _limit_namespaces),
+    ("namespaces", limit_namespaces),
     ("pivot", _pivot),
     ("inner", _enter_inner_namespace),
     ("drop", _drop),
-    ("seal", _check_seal),
+    ("seal", check_seal),
 )

@@ -89,7 +89,7 @@ def _enter(namespace: int) -> int:
 
 
 def _restore(operations: list[Operation], trees: dict[int, int]) -> dict[str, list[int]]:
-    root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    root = _root()
     empties = [_identity_at(root, name) for name in (mounting.EMPTY_FILE, mounting.EMPTY_DIR)]
     found: dict[str, list[int]] = {"covered": [], "gone": [], "links": [], "wanting": []}
     for number, operation in enumerate(operations):
@@ -101,6 +101,18 @@ def _restore(operations: list[Operation], trees: dict[int, int]) -> dict[str, li
         if result:
             found[result].append(number)
     return found
+
+
+def _root() -> int:
+    """Where the box's tree is: gVisor's process for its files has a root above it. The name is taken in every other."""
+    flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    root = os.open("/", flags)
+    try:
+        _identity_at(root, mounting.EMPTY_FILE)
+    except FileNotFoundError:
+        os.close(root)
+        return os.open("/root", flags)
+    return root
 
 
 def _fitting(root: int, operation: Operation) -> Operation:

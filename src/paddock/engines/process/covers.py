@@ -6,7 +6,6 @@ cover now. The names are the host's; who watches them is the runtime.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import logging
@@ -17,12 +16,13 @@ from typing import TYPE_CHECKING, Literal
 
 from paddock import codec, fs
 from paddock.engines.base import LINK
+from paddock.engines.container import gvisor
 from paddock.engines.process import kernel
 from paddock.engines.process.operations import MountOp
 from paddock.errors import PaddockError, Unavailable
 from paddock.fs.births import born
 from paddock.model import WorkspaceMode
-from paddock.readiness import readable
+from paddock.readiness import readable, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -156,8 +156,10 @@ class Covers:
         return {key: [number for number in reply[key] if isinstance(number, int)] for key in _ANSWER}
 
     async def _trees(self, operations: list[MountOp], placement: Placement) -> list[int]:
+        image = placement.spec.image
         if self._opener is not None:
-            return await self._opener.open(operations, placement.index)
+            by_root = placement.spec.runtime == gvisor.NAME
+            return await self._opener.open(operations, placement.index, (image.uid, image.gid), by_root=by_root)
         _, trees = await self._ask("trees", {"paths": [op.source for op in operations]}, [])
         if len(trees) != len(operations):
             for fd in trees:
@@ -179,7 +181,7 @@ class Covers:
                     raise _failed(str(error)) from error
                 await self._launcher.help(op, theirs.fileno())
             try:
-                await asyncio.wait_for(readable(ours.fileno()), _ANSWER_S)
+                await within(readable(ours.fileno()), _ANSWER_S)
                 data, passed = fs.receive_fds(ours, _MESSAGE_BYTES, kernel.DESCRIPTORS_MAX)
                 reply = json.loads(data or b"{}")
             except (OSError, TimeoutError, ValueError) as error:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 import os
 import re
 import socket
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from paddock import fs, limits
 from paddock.engines.process import accounting, bounds, covers, handle, init_socket, storage
@@ -17,16 +18,16 @@ from paddock.engines.process import plan as plans
 from paddock.engines.process.covers import Covers
 from paddock.engines.process.handle import ProcessHandle
 from paddock.engines.process.hostview import HostView
-from paddock.engines.process.operations import Ground
+from paddock.engines.process.operations import STORED, Ground
 from paddock.engines.process.trees import Trees, subordinate_id
 from paddock.engines.process.warm import DIED
 from paddock.errors import Unavailable
 from paddock.model import WorkspaceMode
-from paddock.readiness import readable
+from paddock.readiness import readable, within
 from paddock.watch import WatchedBox
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Coroutine
 
     from paddock.engines.base import Handle, Placement
     from paddock.engines.process.plan import Plan
@@ -37,11 +38,15 @@ log = logging.getLogger(__name__)
 _BOX_ID = 1000  # the user inside a root caller's box
 _PLAN_BYTES = 1 << 20
 _OWN_TIMER_S = 1.0
-_OVERLAY = re.compile(r"\boverlay (/.*): ([^:]*)$", re.DOTALL)  # the failure of that operation (mounting.py)
+_OVERLAY = re.compile(r"\b(overlay|branch) (/.*): ([^:]*)$", re.DOTALL)  # the failure of one (mounting.py)
 
 
 class ProcessEngine:
+    _handle = ProcessHandle
+    _stored: ClassVar[tuple[str, ...]] = STORED
+
     def __init__(self, state_dir: str, launcher: Launcher, held: bounds.Bounds) -> None:
+        self._state_dir = state_dir
         self._launcher = launcher
         self._bounds = held
         self._caller_uid = os.getuid()
@@ -63,15 +68,16 @@ class ProcessEngine:
         with init_socket.listening(placement) as listener:
             if listening:
                 listening()
-            return await self._start(placement, listener, door)
+            return await self._insist(lambda: self._attempt(placement, listener, door))
 
-    async def _start(self, placement: Placement, listener: socket.socket, door: int | None) -> ProcessHandle:
+    async def _insist(self, attempt: Callable[[], Coroutine[None, None, ProcessHandle]]) -> ProcessHandle:
+        """A launcher that somebody killed is asked once more."""
         try:
-            return await self._attempt(placement, listener, door)
+            return await attempt()
         except Unavailable as error:
             if error.code != DIED:
                 raise
-            return await self._attempt(placement, listener, door)  # what it may have cloned ended with our socket
+            return await attempt()  # what it may have cloned ended with our socket
 
     async def _attempt(self, placement: Placement, listener: socket.socket, door: int | None) -> ProcessHandle:
         """The launcher clones while we make the plan; the process waits for it, as do commands sent to its socket."""
@@ -101,17 +107,14 @@ class ProcessEngine:
         self, placement: Placement, pid: int, channel: socket.socket, planned: BaseException | None
     ) -> ProcessHandle:
         try:
-            held = handle.hold(placement, pid)
+            held = handle.hold(placement, pid, self._handle)
         except Unavailable as early:
             raise (await _last_words(channel) if planned is None else None) or early from None
         attaching = asyncio.ensure_future(self._attach(placement, pid))
         try:
             if planned is not None:
                 raise planned
-            *held.overlays, held.namespace = await _ready(channel)
-            self._covers.keep(placement, held.namespace)
-            await asyncio.shield(attaching)
-            channel.send(b"go")  # it runs nothing before it is in its cgroup
+            await self._bring_up(placement, held, channel, attaching)
         except BaseException as error:
             held.kill()
             held.close()
@@ -121,6 +124,14 @@ class ProcessEngine:
                 raise handle.ended_early() from error
             raise
         return held
+
+    async def _bring_up(
+        self, placement: Placement, held: ProcessHandle, channel: socket.socket, attaching: asyncio.Future[None]
+    ) -> None:
+        *held.overlays, held.namespace = await ready(channel)
+        self._covers.keep(placement, held.namespace)
+        await asyncio.shield(attaching)
+        channel.send(b"go")  # it runs nothing before it is in its cgroup
 
     async def _attach(self, placement: Placement, pid: int) -> None:
         # Moving a process between cgroups waits for readers all over the machine: it builds itself meanwhile.
@@ -142,15 +153,24 @@ class ProcessEngine:
             memory_by_kernel=self._bounds.holds_memory(),
             sealed=sealed,
             localhost_ports=placement.localhost_ports if sealed else (),
+            home_layers=tuple(map(self._tree, spec.home_layers)),
             view=placement.view,
             tools=placement.tools,
         )
         return plans.make(spec, ground)
 
+    def _tree(self, layer: str) -> str:
+        """A directory of the user's, or one of the store's (images/layers.py)."""
+        kind, _, name = layer.partition(":")
+        return layer if layer.startswith("/") else f"{self._state_dir}/layers/{kind}/{name}/tree"
+
     # -- while it runs, and after --------------------------------------------------------------------------------------
 
     def reseal(self, placement: Placement, door: int) -> None:
         init_socket.reseal(placement, door)
+
+    async def save(self, placement: Placement) -> str:
+        raise Unavailable(f"the processes of {placement.spec.name!r} are the host's kernel's", code="no-memory")
 
     def connect(self, placement: Placement) -> socket.socket:
         return init_socket.connect(placement)
@@ -215,6 +235,7 @@ class ProcessEngine:
             memory_bytes=None if "memory" in self._bounds.held(placement) else bounds.memory_bytes(wanted),
             disk_bytes=wanted.disk_bytes or limits.DISK_BYTES_DEFAULT,
             paths=(placement.directory,),
+            places=self._stored,
             deadline_s=time.monotonic() + left_s if left_s is not None else None,
             wall_s=wanted.wall_s or 0.0,
         )
@@ -224,11 +245,11 @@ class ProcessEngine:
         return self._plan(placement, sealed=True).describe()
 
 
-async def _ready(channel: socket.socket) -> list[int]:
+async def ready(channel: socket.socket) -> list[int]:
     """Wait for the box's own word that it is confined; the handles it keeps for us come with it."""
     fds: list[int] = []
     try:
-        await asyncio.wait_for(readable(channel.fileno()), limits.START_TIMEOUT_S)
+        await within(readable(channel.fileno()), limits.START_TIMEOUT_S)
         data, fds = fs.receive_fds(channel, _PLAN_BYTES, init_socket.HANDLES_MAX)
         reply = json.loads(data or b"{}")
     except TimeoutError:
@@ -246,7 +267,7 @@ async def _ready(channel: socket.socket) -> list[int]:
 async def _last_words(channel: socket.socket) -> Unavailable | None:
     """Of a box that ended before we had hold of it: why it did, if it said so."""
     try:
-        fds = await _ready(channel)
+        fds = await ready(channel)
     except Unavailable as error:
         return None if error.code == "start-start" else error
     for fd in fds:
@@ -256,9 +277,11 @@ async def _last_words(channel: socket.socket) -> Unavailable | None:
 
 def _failed(reply: dict[str, object]) -> Unavailable:
     step, error = reply.get("step", "start"), reply.get("error", "it ended without a word")
-    if no_overlay := _OVERLAY.search(str(error)):
+    no_overlay = _OVERLAY.search(str(error))
+    if no_overlay and no_overlay[3] != os.strerror(errno.ENOENT):  # which says that one of its directories is gone
+        needs = "--review" if no_overlay[1] == "overlay" else "a container, or a box that has had a checkpoint,"
         return Unavailable(
-            f"no overlay can be mounted over {no_overlay[1]}, which --review needs: {no_overlay[2]}",
+            f"no overlay can be mounted over {no_overlay[2]}, which {needs} needs: {no_overlay[3]}",
             hint="`paddock doctor` tries it: if its line `overlay` is ok, it is the file system; --clone needs none",
             code="no-overlay",
         )

@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 
 class ProcessHandle:
+    keeps_names = False
+
     def __init__(self, placement: Placement, evidence: Evidence, pidfd: int) -> None:
         self.evidence = evidence
         self.pidfd = pidfd
@@ -66,20 +68,22 @@ class ProcessHandle:
                 os.close(fd)
 
 
-def hold(placement: Placement, pid: int) -> ProcessHandle:
+def hold(placement: Placement, pid: int, kind: type[ProcessHandle] = ProcessHandle) -> ProcessHandle:
     """The process that was just made; Unavailable if it is gone already."""
     try:
         pidfd = os.pidfd_open(pid)
     except ProcessLookupError as error:
         raise ended_early() from error
     try:
-        return ProcessHandle(placement, evidence_of(pid), pidfd)
+        return kind(placement, evidence_of(pid), pidfd)
     except BaseException:
         os.close(pidfd)
         raise
 
 
-def find(placement: Placement, evidence: Evidence | None) -> ProcessHandle | None:
+def find(
+    placement: Placement, evidence: Evidence | None, kind: type[ProcessHandle] = ProcessHandle
+) -> ProcessHandle | None:
     """The process the evidence means and no other: a pid is used again, after a reboot or before."""
     if evidence is None or evidence.boot_id != proc.boot_id():
         return None
@@ -90,7 +94,7 @@ def find(placement: Placement, evidence: Evidence | None) -> ProcessHandle | Non
     if proc.identity(evidence.pid) != (evidence.pid, evidence.start_ticks):
         os.close(pidfd)
         return None
-    return ProcessHandle(placement, evidence, pidfd)
+    return kind(placement, evidence, pidfd)
 
 
 def evidence_of(pid: int) -> Evidence:

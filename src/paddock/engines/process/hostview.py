@@ -14,6 +14,7 @@ from paddock.engines.process.hostprograms import SYSTEM_PATH
 
 if TYPE_CHECKING:
     from paddock.engines.base import Placement
+    from paddock.engines.process.toolchains import Toolchains
 
 _TOOLCHAINS_FRESH_S = 5.0
 _VIEW_FRESH_S = 1.0
@@ -57,11 +58,15 @@ class HostView:
             self._toolchains[path, home] = found
         return found[1]
 
-    def environment(self, placement: Placement) -> dict[str, str]:
+    def environment(
+        self, placement: Placement, found: Toolchains | None = None, system: tuple[str, ...] = SYSTEM_PATH
+    ) -> dict[str, str]:
+        """With the caller's toolchains unless others are `found`; `system` is where the root has its programs."""
         spec = placement.spec
-        found = self.toolchains(spec.caller_path, spec.caller_home)
+        if found is None:
+            found = self.toolchains(spec.caller_path, spec.caller_home)
         tools = (f"{mount.target}/bin" for mount in placement.tools)
-        path = (*tools, f"{operations.RUN}/bin", *found.path, *SYSTEM_PATH)
+        path = (*tools, f"{operations.RUN}/bin", *found.path, *system)
         return {
             "HOME": operations.HOME,
             "USER": "agent",

@@ -16,7 +16,7 @@ _NUMBERS = {
     "x86_64": {"clone": 56, "pivot_root": 155, "keyctl": 250, "setresuid": 117, "setresgid": 119, "capset": 126},
     "aarch64": {"clone": 220, "pivot_root": 41, "keyctl": 219, "setresuid": 147, "setresgid": 149, "capset": 91},
 }
-_FSCONFIG, _FSPICK = 431, 433
+_FSCONFIG, _FSPICK, _PIDFD_GETFD = 431, 433, 438
 _OPEN_TREE, _MOVE_MOUNT, _CLOSE_RANGE, _OPENAT2, _MOUNT_SETATTR = 428, 429, 436, 437, 442
 _RESOLVE_STRICTLY = 0x02 | 0x04 | 0x08  # no magic links, no symlinks, beneath
 
@@ -52,6 +52,7 @@ _RECONFIGURE = 7
 
 _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 4, 15, 24, 38
 _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
+_PR_SET_SECUREBITS, _NO_SETUID_FIXUP = 28, 4
 _KEYCTL_JOIN_SESSION_KEYRING = 1
 _CAPABILITY_VERSION_3 = 0x20080522
 _EINVAL = 22
@@ -117,13 +118,20 @@ def set_dumpable(*, dumpable: bool) -> None:
 
 
 def drop_all_capabilities() -> None:
+    drop_capabilities(0)
+
+
+def drop_capabilities(keep: int) -> None:
+    """All but those in the mask `keep`, which must be among the first 32."""
     _check(_libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "clear ambient capabilities")
     for capability in range(64):
+        if keep >> capability & 1:
+            continue
         if _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
             if ctypes.get_errno() == _EINVAL:  # past the last one this kernel knows
                 break
             _check(-1, f"drop capability {capability}")
-    _call("capset", struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), bytes(24))
+    _call("capset", struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), struct.pack("=6I", keep, keep, 0, 0, 0, 0))
 
 
 def set_no_new_privs() -> None:
@@ -143,6 +151,11 @@ def close_all_but(keep: set[int]) -> None:
         low = fd + 1
 
 
+def take_descriptor(process: int, number: int) -> int:
+    """A descriptor of our own for what another process, by its pidfd, has open."""
+    return _check(_libc.syscall(_PIDFD_GETFD, process, number, 0), "pidfd_getfd")
+
+
 def set_hostname(name: str) -> None:
     raw = name.encode()
     _check(_libc.sethostname(raw, len(raw)), "sethostname")
@@ -156,6 +169,13 @@ def set_title(title: bytes) -> None:
     ctypes.memset(start, 0, end - start)
     ctypes.memmove(start, title, min(len(title), end - start - 1))
     _libc.prctl(_PR_SET_NAME, title, 0, 0, 0)
+
+
+def set_file_ids(uid: int, gid: int) -> None:
+    """Whose files are that we make from now on; what we may do to others' stays."""
+    _check(_libc.prctl(_PR_SET_SECUREBITS, _NO_SETUID_FIXUP if uid else 0, 0, 0, 0), "securebits")
+    _libc.setfsgid(gid)
+    _libc.setfsuid(uid)
 
 
 def trim_heap() -> None:

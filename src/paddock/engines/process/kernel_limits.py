@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 _NAMESPACES = ("mnt", "net", "pid", "ipc", "uts", "cgroup", "time")
 
 
-def pids(wanted: Limits) -> int:
-    return _within(resource.RLIMIT_NPROC, wanted.pids or limits.PIDS_DEFAULT)
+def pids(wanted: Limits, *, least: int = 0) -> int:
+    return _within(resource.RLIMIT_NPROC, max(wanted.pids or limits.PIDS_DEFAULT, least))
 
 
 def rlimits(wanted: Limits, *, memory_by_kernel: bool) -> tuple[tuple[int, ...], ...]:

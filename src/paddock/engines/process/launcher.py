@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 
+from paddock.engines.container import keeper
 from paddock.engines.guest import init
 from paddock.engines.guest.wire import receive_fds
 from paddock.engines.process import confine, covering, kernel, landlock, seccomp
@@ -61,13 +62,13 @@ def _answer(request: dict[str, str], fds: list[int], kit: confine.Kit) -> tuple[
     if request["op"] in {"cover", "trees"}:
         _help(fds[0], trees=request["op"] == "trees")
         return {}, []
-    plan, listener = fds
+    plan, *listeners = fds
     pid, gate, held = _clone(kernel.BOX_NAMESPACES)
     if pid == 0:
-        _become_box(plan, listener, gate, kit)
+        _become_box(plan, listeners, gate, kit)
     try:
         if kit.is_root:
-            _write_maps(pid, request["uid_map"], request["gid_map"])
+            _write_maps(pid, request["uid_map"], request["gid_map"], with_groups=len(listeners) > 1)
     except OSError:
         os.kill(pid, signal.SIGKILL)
         raise
@@ -89,13 +90,16 @@ def _clone(namespaces: int) -> tuple[int, int, int]:
     return pid, gate, held
 
 
-def _become_box(plan: int, listener: int, gate: int, kit: confine.Kit) -> None:
-    """Child side: never returns."""
+def _become_box(plan: int, listeners: list[int], gate: int, kit: confine.Kit) -> None:
+    """Child side: never returns. A second listener is that of a container box's keeper."""
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.read(gate, 1)  # ends when the parent has written the id maps
         os.setsid()
-        init.serve(listener, *confine.enter(socket.socket(fileno=plan), listener, kit))
+        channel, listener = socket.socket(fileno=plan), listeners[0]
+        if len(listeners) > 1:
+            keeper.serve(channel, listener, listeners[1], kit)
+        init.serve(listener, *confine.enter(channel, listener, kit))
     finally:
         os._exit(70)
 
@@ -109,8 +113,10 @@ def _help(channel: int, *, trees: bool) -> None:
             os._exit(0)
 
 
-def _write_maps(pid: int, uid_map: str, gid_map: str) -> None:
-    for name, text in (("setgroups", "deny"), ("uid_map", uid_map), ("gid_map", gid_map)):
+def _write_maps(pid: int, uid_map: str, gid_map: str, *, with_groups: bool = False) -> None:
+    """`with_groups` lets programs inside choose their groups, as sudo and apt do."""
+    groups = "allow" if with_groups else "deny"
+    for name, text in (("setgroups", groups), ("uid_map", uid_map), ("gid_map", gid_map)):
         confine.write_file(f"/proc/{pid}/{name}", text)
 
 

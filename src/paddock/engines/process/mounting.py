@@ -9,8 +9,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import time
 
-from paddock.engines.process import kernel
+from paddock.engines.process import branch, kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +30,13 @@ _ATTRIBUTES = {
     "noexec": kernel.ATTR_NOEXEC,
 }
 _BASE = kernel.MS_NOSUID | kernel.MS_NODEV
-_ATTEMPTS = 50  # the host may replace a file between our finding it and covering it, and it may do so in a loop
+# The host may replace a file between our finding it and covering it, and it may do so in a loop.
+_RETRY_S = 2.0
+_ATTEMPTS = 50  # at a name that is not there, or not yet again
+
+
+class Replaced(FileNotFoundError):
+    """What was found has no name any more."""
 
 
 def build(operations: list[Operation], trees: list[int]) -> tuple[int, list[int]]:
@@ -39,7 +46,7 @@ def build(operations: list[Operation], trees: list[int]) -> tuple[int, list[int]
     owner can make it look again at what lies below.
     """
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
-    sources = _open_sources(operations, trees)
+    sources = open_sources(operations, trees)
     kernel.mount("root", ROOT, "tmpfs", _BASE, "mode=755,size=4m,nr_inodes=4096")
     root = os.open(ROOT, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     os.close(os.open(EMPTY_FILE, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444, dir_fd=root))
@@ -48,25 +55,30 @@ def build(operations: list[Operation], trees: list[int]) -> tuple[int, list[int]
     overlays = []
     for number, operation in enumerate(operations):
         try:
-            _execute(root, operation, sources.get(number, []))
+            execute(root, operation, sources.get(number, []))
         except OSError as error:
             msg = f"{operation['op']} {operation['target']}: {error.strerror}"
             raise OSError(error.errno, msg) from error
         if operation["op"] == "proc":
-            settings = _walk(root, f"{operation['target']}/sys", directory=None)
+            settings = walk(root, f"{operation['target']}/sys", directory=None)
         if operation["op"] == "overlay":
-            overlays.append(_picked(root, operation))
+            overlays.append(picked(root, operation))
     os.close(root)
     return settings, overlays
 
 
-def _execute(root: int, operation: Operation, sources: list[int]) -> None:
-    attempts = 1 if sources else _ATTEMPTS
-    for left in range(attempts - 1, -1, -1):
+def execute(root: int, operation: Operation, sources: list[int]) -> None:
+    deadline = time.monotonic() + _RETRY_S
+    missing = 1 if sources else _ATTEMPTS  # what was given is used up by the first
+    while True:
         try:
             EXECUTE[operation["op"]](root, operation, *sources)
+        except Replaced:
+            if time.monotonic() > deadline:
+                raise
         except FileNotFoundError:
-            if not left:
+            missing -= 1
+            if not missing:
                 raise
         else:
             return
@@ -80,12 +92,15 @@ def pivot() -> None:
     kernel.mount("none", "/dev", None, dev)
 
 
-def _open_sources(operations: list[Operation], trees: list[int]) -> dict[int, list[int]]:
+def open_sources(operations: list[Operation], trees: list[int]) -> dict[int, list[int]]:
     given = list(trees)
     sources: dict[int, list[int]] = {}
     for number, operation in enumerate(operations):
         if operation["op"] == "device":
             sources[number] = [kernel.open_tree(operation["source"], recursive=False)]
+        elif operation["op"] == "branch":
+            paths = [*operation.get("lowers", ()), operation["layers"]]
+            sources[number] = [given.pop(0) if trees else kernel.open_tree(path, recursive=False) for path in paths]
         elif operation["op"] in {"bind", "overlay"}:
             paths = [operation[key] for key in ("source", "layers") if operation.get(key)]
             sources[number] = [given.pop(0) if trees else kernel.open_tree(path) for path in paths]
@@ -101,7 +116,7 @@ def check_identity(fd: int, operation: Operation) -> None:
 
 
 def _tmpfs(root: int, operation: Operation) -> None:
-    target = _walk(root, operation["target"], directory=True)
+    target = walk(root, operation["target"], directory=True)
     flags = _BASE | (kernel.MS_NOEXEC if operation["noexec"] else 0)
     if operation.get("devices"):
         flags &= ~kernel.MS_NODEV
@@ -110,14 +125,14 @@ def _tmpfs(root: int, operation: Operation) -> None:
 
 
 def _filesystem(root: int, operation: Operation) -> None:
-    target = _walk(root, operation["target"], directory=True)
+    target = walk(root, operation["target"], directory=True)
     flags = kernel.MS_NOSUID | kernel.MS_NOEXEC | (kernel.MS_NODEV if operation["op"] == "proc" else 0)
     kernel.mount(operation["op"], f"/proc/self/fd/{target}", operation["op"], flags, operation.get("options", ""))
     os.close(target)
 
 
 def _directory(root: int, operation: Operation) -> None:
-    fd = _walk(root, operation["target"], directory=True)
+    fd = walk(root, operation["target"], directory=True)
     if operation.get("mode"):
         os.chmod(f"/proc/self/fd/{fd}", operation["mode"])
     os.close(fd)
@@ -125,7 +140,7 @@ def _directory(root: int, operation: Operation) -> None:
 
 def _symlink(root: int, operation: Operation) -> None:
     parent, _, name = operation["target"].rpartition("/")
-    fd = _walk(root, parent or "/", directory=True)
+    fd = walk(root, parent or "/", directory=True)
     os.symlink(operation["to"], name, dir_fd=fd)
     os.close(fd)
 
@@ -135,7 +150,7 @@ def _bind(root: int, operation: Operation, source: int) -> None:
     for word in operation["attributes"]:
         attributes |= _ATTRIBUTES[word]
     kernel.set_mount(source, attributes, recursive=operation["op"] == "bind")
-    target = _walk(root, operation["target"], directory=stat.S_ISDIR(os.fstat(source).st_mode))
+    target = walk(root, operation["target"], directory=stat.S_ISDIR(os.fstat(source).st_mode))
     kernel.move_mount(source, target)
     os.close(source)
     os.close(target)
@@ -145,11 +160,11 @@ def _overlay(root: int, operation: Operation, lower: int, layers: int) -> None:
     """Mount it from places of its own: the kernel takes layers only from the mounts of this very namespace."""
     for name, tree in ((_LOWER, lower), (_LAYERS, layers)):
         os.mkdir(name, 0o700, dir_fd=root)
-        place = _walk(root, name, directory=True)
+        place = walk(root, name, directory=True)
         kernel.move_mount(tree, place)
         os.close(place)
         os.close(tree)
-    target = _walk(root, operation["target"], directory=True)
+    target = walk(root, operation["target"], directory=True)
     base = f"{ROOT}/{_LAYERS}"
     # No index and no inode numbers of its own: with them the kernel would hold the lower to be the one it first saw.
     options = f"userxattr,index=off,xino=off,lowerdir={ROOT}/{_LOWER},upperdir={base}/upper,workdir={base}/work"
@@ -160,8 +175,14 @@ def _overlay(root: int, operation: Operation, lower: int, layers: int) -> None:
         os.rmdir(name, dir_fd=root)
 
 
-def _picked(root: int, operation: Operation) -> int:
-    target = _walk(root, operation["target"], directory=True)
+def _branch(root: int, operation: Operation, *sources: int) -> None:
+    target = walk(root, operation["target"], directory=True)
+    branch.mount(root, target, sources)
+    os.close(target)
+
+
+def picked(root: int, operation: Operation) -> int:
+    target = walk(root, operation["target"], directory=True)
     try:
         return kernel.pick_file_system(target)
     finally:
@@ -175,9 +196,7 @@ def _readonly(root: int, operation: Operation) -> None:
         return
     tree = kernel.clone_tree(target, recursive=True)
     kernel.set_mount(tree, kernel.ATTR_RDONLY | _BASE)
-    kernel.move_mount(tree, target)
-    os.close(tree)
-    os.close(target)
+    _lay(tree, target)
 
 
 def _pin(root: int, operation: Operation) -> None:
@@ -185,10 +204,7 @@ def _pin(root: int, operation: Operation) -> None:
     target = find(root, operation)
     if target < 0:
         return
-    tree = kernel.clone_tree(target, recursive=True)
-    kernel.move_mount(tree, target)
-    os.close(tree)
-    os.close(target)
+    _lay(kernel.clone_tree(target, recursive=True), target)
 
 
 def _cover(root: int, operation: Operation) -> None:
@@ -199,23 +215,33 @@ def _cover(root: int, operation: Operation) -> None:
     empty = EMPTY_DIR if stat.S_ISDIR(os.fstat(target).st_mode) else EMPTY_FILE
     fd = os.open(empty, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
     tree = kernel.clone_tree(fd)
+    os.close(fd)
     kernel.set_mount(tree, kernel.ATTR_RDONLY | _BASE | kernel.ATTR_NOEXEC, recursive=False)
-    kernel.move_mount(tree, target)
-    for opened in (fd, tree, target):
-        os.close(opened)
+    _lay(tree, target)
+
+
+def _lay(tree: int, target: int) -> None:
+    """Both are closed whatever happens: who tries again must not run out of them."""
+    try:
+        kernel.move_mount(tree, target)
+    except FileNotFoundError as error:
+        raise Replaced(*error.args) from error
+    finally:
+        os.close(tree)
+        os.close(target)
 
 
 def find(root: int, operation: Operation) -> int:
     """O_PATH of an operation's target; -1 if it is optional and not there."""
     try:
-        return _walk(root, operation["target"], directory=None)
+        return walk(root, operation["target"], directory=None)
     except FileNotFoundError:
         if operation.get("optional"):
             return -1
         raise
 
 
-def _walk(root: int, path: str, *, directory: bool | None) -> int:
+def walk(root: int, path: str, *, directory: bool | None) -> int:
     """Open `path` beneath the new root, making what is missing (None: make nothing). No component may be a symlink."""
     existing = kernel.open_beneath(root, path)
     if existing >= 0:
@@ -228,10 +254,12 @@ def _walk(root: int, path: str, *, directory: bool | None) -> int:
     for depth, part in enumerate(parts):
         last = depth == len(parts) - 1
         want_directory = not last or bool(directory)
-        if directory is not None:
-            _make(fd, part, directory=want_directory)
-        step = os.open(part, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
-        os.close(fd)
+        try:
+            if directory is not None:
+                _make(fd, part, directory=want_directory)
+            step = os.open(part, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+        finally:
+            os.close(fd)
         fd = step
         _check_kind(fd, part, directory=want_directory)
     return fd
@@ -267,6 +295,7 @@ EXECUTE: dict[str, Callable[..., None]] = {
     "symlink": _symlink,
     "bind": _bind,
     "overlay": _overlay,
+    "branch": _branch,
     "device": _bind,
     "readonly": _readonly,
     "pin": _pin,

@@ -6,10 +6,11 @@ import errno
 import functools
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from paddock import codec, fs
+from paddock.engines.process import branch
 from paddock.engines.process.toolchains import Toolchains
 from paddock.errors import UserError
 from paddock.model import Mount
@@ -20,7 +21,7 @@ CA_BUNDLE = f"{RUN}/ca-bundle.pem"
 STORED = ("/tmp/", "/var/tmp/", f"{HOME}/")  # what of the box's tree lies in its storage
 
 MountKind = Literal[
-    "tmpfs", "proc", "devpts", "dir", "symlink", "bind", "overlay", "device", "readonly", "pin", "cover"
+    "tmpfs", "proc", "devpts", "dir", "symlink", "bind", "overlay", "branch", "device", "readonly", "pin", "cover"
 ]
 
 
@@ -30,6 +31,7 @@ class MountOp:
     target: str
     source: str = ""
     layers: str = ""  # of an overlay over the source: the directory of its `upper` and `work`
+    lowers: tuple[str, ...] = ()  # of a branch: the directories that nobody changes, lowest first
     to: str = ""
     options: str = ""
     attributes: tuple[str, ...] = ()
@@ -44,12 +46,23 @@ class MountOp:
         words = [self.op, self.target]
         if self.source:
             words.append(f"from {self.source}")
+        words += [f"layer {path}" for path in self.lowers]
         if self.layers:
-            words.append(f"changes to {self.layers}/upper")
+            words.append(f"changes to {self.layers}/{branch.UPPER if self.lowers else 'upper'}")
         if self.to:
             words.append(f"-> {self.to}")
         words += [text for text in (",".join(self.attributes), self.options) if text]
         return " ".join(words)
+
+    def trees(self) -> tuple[str, ...]:
+        """What is opened for it before anything is mounted, in this order."""
+        match self.op:
+            case "bind" | "overlay":
+                return tuple(filter(None, (self.source, self.layers)))
+            case "branch":
+                return (*self.lowers, self.layers)
+            case _:
+                return ()
 
 
 @functools.lru_cache(1024)
@@ -75,6 +88,7 @@ class Ground:
     memory_by_kernel: bool
     sealed: bool = False
     localhost_ports: tuple[int, ...] = ()
+    home_layers: tuple[str, ...] = ()  # directories that the box's home stands on, lowest first
     tools: tuple[Mount, ...] = ()
     view: tuple[Mount, ...] = ()  # what the workspace needs besides itself: the box's own gitdir, what is read-only
 
@@ -98,6 +112,14 @@ def bind(
         identity=(found.st_dev, found.st_ino),
         owner=owner,
     )
+
+
+def home(ground: Ground) -> MountOp:
+    """The box's own; since its last checkpoint it has changed only what is in the storage."""
+    own = bind(f"{ground.storage}/{branch.UPPER}", HOME, ground, read_only=False, own=True)
+    if not ground.home_layers:
+        return own
+    return replace(own, op="branch", source="", identity=(), layers=ground.storage, lowers=ground.home_layers)
 
 
 def _stat_without_links(path: str) -> os.stat_result:

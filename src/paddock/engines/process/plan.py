@@ -14,7 +14,7 @@ from paddock.model import WorkspaceMode
 
 if TYPE_CHECKING:
     from paddock.engines.process.operations import Ground
-    from paddock.model import BoxSpec
+    from paddock.model import BoxSpec, Mount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,18 +62,8 @@ class Plan:
 
 
 def make(spec: BoxSpec, ground: Ground) -> Plan:
-    shown = user_mounts.shown(spec, ground)
-    private = spec.mode is not WorkspaceMode.LIVE
-    live = [mount for mount in shown if not (private and mount.target == spec.workspace)]  # what the host has too
     sockets = hostsockets.Bound(ours=f"{os.path.dirname(ground.storage)}/")
-    users = (
-        *user_mounts.mounts(spec, shown, ground),
-        *protections.hidden(spec, live, ground),
-        *protections.protected(live, sockets, {mount.target for mount in ground.view}),
-        *user_mounts.masked(spec),
-        *protections.under_other_names(spec, live, ground.view),
-    )
-    spelling.require_one(shown, users)
+    shown, users = of_user(spec, ground, sockets)
     return Plan(
         mounts=(
             *system_mounts.system(ground),
@@ -101,3 +91,19 @@ def make(spec: BoxSpec, ground: Ground) -> Plan:
         sealed=ground.sealed,
         localhost_ports=ground.localhost_ports,
     )
+
+
+def of_user(spec: BoxSpec, ground: Ground, sockets: hostsockets.Bound) -> tuple[list[Mount], tuple[MountOp, ...]]:
+    """The user's directories that a box has, and every mount in and over them: the same whatever its root is."""
+    shown = user_mounts.shown(spec, ground)
+    private = spec.mode is not WorkspaceMode.LIVE
+    live = [mount for mount in shown if not (private and mount.target == spec.workspace)]  # what the host has too
+    users = (
+        *user_mounts.mounts(spec, shown, ground),
+        *protections.hidden(spec, live, ground),
+        *protections.protected(live, sockets, {mount.target for mount in ground.view}),
+        *user_mounts.masked(spec),
+        *protections.under_other_names(spec, live, ground.view),
+    )
+    spelling.require_one(shown, users)
+    return shown, users

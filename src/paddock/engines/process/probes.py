@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from paddock import proc
 from paddock.engines.base import Probe
+from paddock.engines.container import ids
 from paddock.engines.process import cgroups, confine, kernel, landlock, nft, seal, seccomp
 
 if TYPE_CHECKING:
@@ -183,8 +184,17 @@ def _runtimes() -> Probe:
             found.append((done.stdout.decode("utf-8", "replace").splitlines() or [name])[0])
     if found:
         return Probe(name="oci runtimes", ok=True, detail=", ".join(found))
-    fix = "sudo apt install crun; no engine of this version uses one"
+    fix = "sudo apt install crun: container boxes need one"
     return Probe(name="oci runtimes", ok=False, detail="none of crun, runc, runsc is installed", fix=fix)
+
+
+def _subordinate_ids() -> Probe:
+    if os.getuid() == 0:
+        return Probe(name="subordinate ids", ok=True, detail="root gives each container box 65536 of its own")
+    found = ids.own(os.getuid(), os.getgid())
+    detail = found.describe() if found.by_tool else "none: a container box has one id, and some packages need more"
+    fix = "sudo apt install uidmap && sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER"
+    return Probe(name="subordinate ids", ok=found.by_tool, detail=detail, fix=fix)
 
 
 def _kvm() -> Probe:
@@ -217,5 +227,6 @@ _PROBES = (
     _nftables,
     _overlay,
     _runtimes,
+    _subordinate_ids,
     _kvm,
 )

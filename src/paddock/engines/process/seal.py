@@ -24,7 +24,7 @@ from paddock.engines.process import netlink, nft
 _SIOCSIFFLAGS = 0x8914
 _IFF_UP_RUNNING = 0x41
 _UNROUTABLE = ("198.51.100.1", 9)  # TEST-NET-2: no sealed namespace has a route to it
-_REFUSED = ("192.0.2.1", 9)  # TEST-NET-1: whatever the policy, no box may reach it
+REFUSED = ("192.0.2.1", 9)  # TEST-NET-1: whatever the policy, no box may reach it
 _DENIED_NAME = b"\x06denied\x07paddock\x00"  # no policy allows a name under .paddock
 
 _NEW_ROUTE = 24
@@ -55,16 +55,19 @@ def close_off() -> None:
     raise OSError(errno.EPERM, msg)
 
 
-def make(door: int, ports: list[int]) -> Seal:
-    """Seal a network that was closed off, and hand the gateway its sockets through `door`, which becomes the seal's."""
+def make(door: int, ports: list[int], address: str = "127.0.0.1") -> Seal:
+    """Seal a network that was closed off, and hand the gateway its sockets through `door`, which becomes the seal's.
+
+    `address` is the gateway's there.
+    """
     nft.load()  # before the route: there is no moment in which something could leave unseen
     netlink.exchange(netlink.ROUTE, _ROUTE, 1)
     tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-    tcp.bind(("127.0.0.1", limits.SEAL_TCP_PORT))
+    tcp.bind((address, limits.SEAL_TCP_PORT))
     tcp.listen(BACKLOG)
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     # Not 0.0.0.0: an answer would choose the address of whoever asked as its source, and be refused.
-    udp.bind(("127.0.0.1", limits.SEAL_DNS_PORT))
+    udp.bind((address, limits.SEAL_DNS_PORT))
     seal = Seal(tcp, udp, socket.socket(fileno=door))
     for port in ports:
         seal.listen(port)
@@ -85,14 +88,14 @@ class Check:
         self._name.connect((limits.GATEWAY_ADDRESS, 53))
         self._name.send(self._query)
         self._direct = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        code = self._direct.connect_ex(_REFUSED)
+        code = self._direct.connect_ex(REFUSED)
         if code not in {0, errno.EINPROGRESS}:
             raise OSError(code, f"a direct connection went wrong: {os.strerror(code)}")
 
     def _datagram(self) -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as sock:
             try:
-                sock.sendto(b"x", _REFUSED)
+                sock.sendto(b"x", REFUSED)
             except PermissionError:
                 return
         raise OSError(errno.EPERM, "the seal is broken: a datagram was let out")

@@ -9,7 +9,7 @@ import ctypes
 import errno
 import os
 
-from paddock.engines.process.syscalls import ALLOWED, DENIED, MASKED, PARTIAL
+from paddock.engines.process.syscalls import ALLOWED, DENIED, MASKED, MASKED_BUT_SET_ID, PARTIAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,11 +47,18 @@ _prctl = ctypes.CDLL(None, use_errno=True).prctl
 _prctl.argtypes = [ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_ulong]
 
 
-def build() -> tuple[bytes, bytes]:
-    """Compile the allow-list and the filter of masked denials; raises OSError when libseccomp cannot."""
+def build() -> tuple[bytes, bytes, bytes]:
+    """Compile the allow-list, the filter of masked denials, and the latter without set-id bits for boxes that may set
+    them; raises OSError when libseccomp cannot.
+    """
     library = _load()
-    plain = [*((0, name, ()) for name in ALLOWED), *((errno.EPERM, name, ()) for name in DENIED)]
-    return _compile(library, _ERRNO | errno.ENOSYS, (*plain, *PARTIAL)), _compile(library, _ALLOW, MASKED)
+    return allow_list(), _compile(library, _ALLOW, MASKED), _compile(library, _ALLOW, MASKED_BUT_SET_ID)
+
+
+def allow_list(*more: str) -> bytes:
+    """What boxes may call, and `more`."""
+    plain = [*((0, name, ()) for name in (*ALLOWED, *more)), *((errno.EPERM, name, ()) for name in DENIED)]
+    return compile_list((*plain, *PARTIAL), errno.ENOSYS)
 
 
 def compile_list(rules: Iterable[Rule], default: int) -> bytes:
@@ -59,15 +66,20 @@ def compile_list(rules: Iterable[Rule], default: int) -> bytes:
     return _compile(_load(), _ERRNO | default if default else _ALLOW, rules)
 
 
-def install(filters: tuple[bytes, bytes]) -> None:
+def install(filters: Iterable[bytes]) -> None:
     """Confine this thread and all its future children for good; no_new_privs must be set, or nothing is installed."""
     if _prctl(_PR_GET_NO_NEW_PRIVS, 0, None, 0, 0) != 1:  # the kernel itself would let root go on
         raise OSError(errno.EACCES, "no_new_privs is not set")
     for code in filters:
-        program = _Program(len(code) // _INSTRUCTION_BYTES, code)
-        if _prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(program), 0, 0):
-            number = ctypes.get_errno()
-            raise OSError(number, f"the kernel refused the system call filter: {os.strerror(number)}")
+        install_as_owner(code)
+
+
+def install_as_owner(code: bytes) -> None:
+    """One filter. Without no_new_privs only who owns their user namespace may, and programs can still gain its ids."""
+    program = _Program(len(code) // _INSTRUCTION_BYTES, code)
+    if _prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(program), 0, 0):
+        number = ctypes.get_errno()
+        raise OSError(number, f"the kernel refused the system call filter: {os.strerror(number)}")
 
 
 def _load() -> ctypes.CDLL:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from paddock.engines.process import connector, generations
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # Each program and the status it is known to fail with.
 PROGRAMS: Final = {
@@ -35,15 +38,20 @@ exit {status}
 """
 
 
-def prepare(directory: str) -> str:
-    """The directory to bind read-only at /run/paddock; written at the first call of a boot, then only looked up."""
-    scripts = {name: _SCRIPT.format(name=name, status=status).encode() for name, status in PROGRAMS.items()}
+def prepare(directory: str, programs: Mapping[str, int] = PROGRAMS, places: tuple[str, ...] = ()) -> str:
+    """The directory to bind read-only at /run/paddock; written at the first call of a boot, then only looked up.
+
+    `places` are empty directories in it, over which more is mounted.
+    """
+    scripts = {name: _SCRIPT.format(name=name, status=status).encode() for name, status in programs.items()}
     scripts[connector.NAME] = connector.script().encode()
-    digest = hashlib.sha256(repr((scripts, FILES)).encode()).hexdigest()
-    return generations.publish(directory, digest, lambda target: _fill(target, scripts))
+    digest = hashlib.sha256(repr((scripts, FILES, places)).encode()).hexdigest()
+    return generations.publish(directory, digest, lambda target: _fill(target, scripts, places))
 
 
-def _fill(target: str, scripts: dict[str, bytes]) -> None:
+def _fill(target: str, scripts: dict[str, bytes], places: tuple[str, ...]) -> None:
+    for name in places:
+        os.mkdir(os.path.join(target, name), 0o755)
     for name in FILES:
         generations.write(os.path.join(target, name), b"")
     bin_directory = os.path.join(target, "bin")

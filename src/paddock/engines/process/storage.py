@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from paddock import fs
+from paddock.engines.process import branch
 from paddock.errors import Unavailable
 from paddock.model import WorkspaceMode
 
@@ -25,6 +26,8 @@ async def prepare(placement: Placement) -> None:
         await _to_its_end(fs.remove_tree, temporary)  # a box may have left a million files there
         _make_directory(temporary)
     os.chmod(temporary, 0o1777)  # beneath a 0700 directory
+    if placement.spec.home_layers:
+        _make_directory(f"{placement.directory}/{branch.WORK}")
     if placement.spec.mode is WorkspaceMode.REVIEW:
         _prepare_layers(f"{placement.directory}/review", os.lstat(placement.spec.workspace))
 

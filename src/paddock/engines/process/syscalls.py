@@ -169,14 +169,6 @@ def _masked() -> Iterator[Rule]:
     """Refuse calls by bits of their arguments, whatever the other bits say."""
     for request in _TTY_REQUESTS:
         yield errno.EPERM, "ioctl", ((1, INT, request),)
-    # `nosuid` protects the box; the workspace is the host's disk, where a set-id file would be obeyed. mkdir needs no
-    # rule: the kernel takes the two bits off its mode
-    for bit in _SET_ID:
-        for name, mode in _MODE_ARGS:
-            yield errno.EPERM, name, ((mode, bit, bit),)
-        for name, flags, mode in _OPEN_ARGS:
-            for create in _CREATES:
-                yield errno.EPERM, name, ((flags, create, create), (mode, bit, bit))
     # the kernel lets anyone make device 0:0, the mark overlayfs hides files with, by mknod or by rename
     for name, mode in (("mknod", 1), ("mknodat", 2)):
         for device in _DEVICES:
@@ -190,6 +182,17 @@ def _masked() -> Iterator[Rule]:
         yield errno.ESOCKTNOSUPPORT, "socket", ((0, *_INET_ANY), (1, mask, value))
     for mask, value in _others(_PROTOCOLS, _PROTOCOL_SPACE):
         yield errno.EPROTONOSUPPORT, "socket", ((0, *_INET_ANY), (2, mask, value))
+
+
+def _set_id() -> Iterator[Rule]:
+    # `nosuid` protects the box; the workspace is the host's disk, where a set-id file would be obeyed. mkdir needs no
+    # rule: the kernel takes the two bits off its mode
+    for bit in _SET_ID:
+        for name, mode in _MODE_ARGS:
+            yield errno.EPERM, name, ((mode, bit, bit),)
+        for name, flags, mode in _OPEN_ARGS:
+            for create in _CREATES:
+                yield errno.EPERM, name, ((flags, create, create), (mode, bit, bit))
 
 
 def _bits(mask: int) -> Iterator[int]:
@@ -209,4 +212,5 @@ def _others(wanted: tuple[int, ...], space: int, width: int = INT) -> Iterator[t
 
 
 PARTIAL = tuple(_partial())
-MASKED = tuple(_masked())
+MASKED_BUT_SET_ID = tuple(_masked())
+MASKED = (*MASKED_BUT_SET_ID, *_set_id())

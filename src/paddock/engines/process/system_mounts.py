@@ -8,7 +8,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from paddock import fs, limits
-from paddock.engines.process.operations import CA_BUNDLE, HOME, RUN, MountOp, bind
+from paddock.engines.process.operations import CA_BUNDLE, RUN, MountOp, bind, home
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -91,16 +91,17 @@ def private(ground: Ground) -> list[MountOp]:
         bind(f"{ground.storage}/tmp", "/tmp", ground, read_only=False, own=True),
         # A link to /tmp would do, but a workspace may lie below it, and no mount lands behind a link.
         bind(f"{ground.storage}/tmp", "/var/tmp", ground, read_only=False, own=True),
-        bind(f"{ground.storage}/home", HOME, ground, read_only=False, own=True),
+        home(ground),
     ]
 
 
-def network(ground: Ground) -> list[MountOp]:
+def network(ground: Ground, *, over_etc: bool = True) -> list[MountOp]:
     """What the gateway gives a box: its refusals to read, and its authority over the host's own list of them."""
     net = f"{ground.storage}/net"
     places = [("denials.jsonl", f"{RUN}/denials.jsonl"), ("bundle.pem", CA_BUNDLE)]
-    places += [("bundle.pem", f"/etc/{path}") for path in _plain_files(ground.etc, _BUNDLES)]
-    places += [("cacerts", f"/etc/{path}") for path in _plain_files(ground.etc, _JAVA_STORES)]
+    if over_etc:
+        places += [("bundle.pem", f"/etc/{path}") for path in _plain_files(ground.etc, _BUNDLES)]
+        places += [("cacerts", f"/etc/{path}") for path in _plain_files(ground.etc, _JAVA_STORES)]
     given = {name for name in dict(places) if os.path.isfile(f"{net}/{name}") and not os.path.islink(f"{net}/{name}")}
     return [
         bind(f"{net}/{name}", target, ground, own=True, extra=("noexec",)) for name, target in places if name in given

@@ -13,7 +13,7 @@ from paddock.engines.process import kernel
 from paddock.errors import Unavailable, UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from paddock.engines.process.operations import MountOp
     from paddock.engines.process.warm import Launcher
@@ -28,25 +28,31 @@ def subordinate_id(index: int) -> int:
 
 
 class Trees:
-    def __init__(self, launcher: Launcher) -> None:
+    def __init__(self, launcher: Launcher, owner_of: Callable[[int], int] = subordinate_id) -> None:
+        """`owner_of` says which id on the host a box's user is, by the box's index."""
         self._launcher = launcher
+        self._owner_of = owner_of
         self._id_maps: dict[tuple[int, ...], int] = {}
         self._id_maps_kept = min(_ID_MAPS_KEPT, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 16)
 
     def __repr__(self) -> str:
         return f"<Trees {len(self._id_maps)} id maps>"
 
-    async def open(self, mounts: Iterable[MountOp], index: int) -> list[int]:
-        """Descriptors in the order of the operations, the caller's to close."""
+    async def open(
+        self, mounts: Iterable[MountOp], index: int, inside: tuple[int, int] = (0, 0), *, by_root: bool = False
+    ) -> list[int]:
+        """Descriptors in the order of the operations, the caller's to close.
+
+        `inside` says which of its users has the box's own files, where it has several; `by_root`, that its root makes
+        them for whoever it is (gVisor's process for files), and so must have a name there.
+        """
         trees: list[int] = []
         try:
             for op in mounts:
-                for path in (op.source, op.layers) if op.op in {"bind", "overlay"} else ():
-                    if not path:
-                        continue
+                for path in op.trees():
                     trees.append(kernel.open_tree(path))
                     if op.owner:
-                        _map_owner(trees[-1], path, await self._id_map(op.owner, index))
+                        map_owner(trees[-1], path, await self._id_map(op.owner, index, inside, by_root=by_root))
                 if len(trees) >= kernel.DESCRIPTORS_MAX:  # one is left for the door
                     raise _too_many()
         except BaseException:
@@ -55,14 +61,19 @@ class Trees:
             raise
         return trees
 
-    async def _id_map(self, owner: tuple[int, ...], index: int) -> int:
+    async def _id_map(self, owner: tuple[int, ...], index: int, inside: tuple[int, int], *, by_root: bool) -> int:
         """Kept for the next box in the same position: making one costs a fork."""
-        key = (*owner, index)
+        key = (*owner, index, *inside, by_root)
         if key not in self._id_maps:
             while len(self._id_maps) >= self._id_maps_kept:
                 os.close(self._id_maps.pop(next(iter(self._id_maps))))
-            subordinate = subordinate_id(index)
-            self._id_maps[key] = await self._launcher.id_map(*(_swap(number, subordinate) for number in owner))
+            first = self._owner_of(index)
+            pairs = zip(owner, inside, strict=True)
+            maps = [
+                _swap(number, first + one) + (f"\n{first} {first} 1" if by_root and one else "")
+                for number, one in pairs
+            ]
+            self._id_maps[key] = await self._launcher.id_map(*maps)
         return self._id_maps[key]
 
 
@@ -75,7 +86,7 @@ def _swap(number: int, subordinate: int) -> str:
     return "\n".join(lines)
 
 
-def _map_owner(tree: int, path: str, userns: int) -> None:
+def map_owner(tree: int, path: str, userns: int) -> None:
     try:
         kernel.set_mount(tree, kernel.ATTR_IDMAP, userns=userns)
     except OSError as error:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from paddock import fs, proc
 from paddock.errors import Unavailable
-from paddock.readiness import readable
+from paddock.readiness import readable, within
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,10 +44,10 @@ class Launcher:
         async with self._lock:
             await self._ensure()
 
-    async def clone(self, uid_map: str, gid_map: str, plan: int, listener: int) -> int:
-        """Returns the pid of a new process that waits for its plan on `plan`."""
+    async def clone(self, uid_map: str, gid_map: str, plan: int, *listeners: int) -> int:
+        """Returns the pid of a new process that waits for its plan on `plan`; one with two listeners is a keeper."""
         request = {"op": "box", "uid_map": uid_map, "gid_map": gid_map}
-        reply, _ = await self._ask(request, [plan, listener])
+        reply, _ = await self._ask(request, [plan, *listeners])
         pid = reply.get("pid")
         if not isinstance(pid, int):
             raise _broken("it sent no pid")
@@ -73,7 +73,7 @@ class Launcher:
             sock = await self._ensure()
             try:
                 socket.send_fds(sock, [json.dumps(request).encode()], list(fds))
-                reply, passed = await asyncio.wait_for(_receive(sock), REPLY_TIMEOUT_S)
+                reply, passed = await within(_receive(sock), REPLY_TIMEOUT_S)
             except (OSError, TimeoutError, ValueError) as error:
                 self._drop()
                 code = DIED if isinstance(error, ConnectionError) else "launcher"
@@ -99,7 +99,7 @@ class Launcher:
                     pass_fds={_CONTROL_FD: theirs.fileno(), 1: log.fileno(), 2: log.fileno()},
                 )
             ours.setblocking(False)
-            await asyncio.wait_for(_receive(ours), READY_TIMEOUT_S)
+            await within(_receive(ours), READY_TIMEOUT_S)
         except BaseException as error:
             ours.close()
             self._drop()

@@ -1,0 +1,74 @@
+"""A copy of a live workspace in a checkpoint, where it was asked for.
+
+The directory is the user's own, and others may write to it while it is copied. So no restore puts it back and no fork
+sees it: it comes out on request alone, in a directory that was not there before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from typing import TYPE_CHECKING, Final
+
+from paddock import fs
+from paddock.engines.container.removal import remove_tree
+from paddock.errors import Unavailable, UserError
+from paddock.images.layers import LayerId, Layers
+from paddock.model import WorkspaceMode
+from paddock.runtime import apart, checkpoints, leasing
+
+if TYPE_CHECKING:
+    from paddock.reports import CheckpointInfo
+    from paddock.runtime.box import Box
+    from paddock.runtime.core import Runtime
+
+_PART: Final = "workspace"
+
+
+def check(box: Box) -> None:
+    if box.row.spec.mode is not WorkspaceMode.LIVE:
+        hint = "leave --with-workspace out: it is for boxes that work in the directory itself"
+        raise UserError(f"the workspace of {box.name!r} is part of every checkpoint", hint=hint, code="usage")
+
+
+def take(workspace: str, storage: str) -> None:
+    """May take long."""
+    apart.copy(workspace, f"{storage}/{_PART}")
+
+
+async def bring(runtime: Runtime, word: str, place: str) -> CheckpointInfo:
+    """Copy it to a new directory of the user's."""
+    box, row = await checkpoints.find(runtime, word)
+    if not checkpoints.has_workspace(box, row):
+        hint = "`checkpoint create --with-workspace` keeps one"
+        raise UserError(f"{word} holds no copy of a workspace", hint=hint, code="no-workspace")
+    _check_place(runtime, place)
+    layers = Layers(runtime.paths.layers)
+    async with leasing.held(layers, row):
+        await asyncio.to_thread(_bring, f"{layers.tree(LayerId(row.storage))}/{_PART}", place)
+    return checkpoints.info(box, row)
+
+
+def _check_place(runtime: Runtime, place: str) -> None:
+    if not os.path.isabs(place) or os.path.normpath(place) != place:
+        raise UserError(f"{place[:80]!r} is no absolute path", code="usage")
+    real = os.path.realpath(place)
+    if any(fs.is_beneath(real, os.path.realpath(private)) for private in runtime.paths.private):
+        raise UserError(f"{place} is a place of paddock's own", hint="choose another directory", code="usage")
+    if os.path.lexists(place):
+        raise UserError(f"{place} exists", hint="name a directory that does not: nothing is replaced", code="exists")
+
+
+def _bring(source: str, place: str) -> None:
+    """Whole or not at all: it gets its name last."""
+    parent, name = os.path.split(place)
+    staged = f"{parent}/.{name[:200]}.{secrets.token_hex(4)}"
+    try:
+        apart.copy(source, staged)
+        with fs.opened_directory(parent) as fd:
+            fs.rename_new(fd, os.path.basename(staged), fd, name)
+    except OSError as error:
+        raise Unavailable(f"cannot make {place}: {error.strerror}", code="os") from error
+    finally:
+        remove_tree(staged)

@@ -1,0 +1,64 @@
+"""A copy of a live workspace: kept where it was asked for, and brought out to a new place alone."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from paddock.errors import UserError
+from paddock.runtime import forking, freezing, livecopies, restoring
+from tests.support.killing import stopped_box, view, within
+from tests.support.trees import tree_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from paddock.runtime import Runtime
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    yield from stopped_box(tmp_path)
+
+
+def test_it_comes_out_on_request_and_no_restore_or_fork_uses_it(home: Path, tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    (workspace / "deep").mkdir()
+    (workspace / "deep/file").write_text("then")
+    (workspace / "link").symlink_to("/etc")
+    was = tree_of(workspace)
+
+    async def act(runtime: Runtime) -> None:
+        box = runtime.find("mine")
+        made = await freezing.create(runtime, box, "with", with_workspace=True)
+        assert made.parts[-1] == "workspace"
+        plain = await freezing.create(runtime, box, "without")
+        assert "workspace" not in plain.parts
+        (workspace / "deep/file").write_text("now")
+        await restoring.restore(runtime, "mine@with")
+        (fork,) = await forking.fork(runtime, "mine@with")
+        assert (workspace / "deep/file").read_text() == "now"
+        assert view(runtime, fork) == view(runtime, box)
+        assert not os.path.exists(f"{fork.directory}/workspace")
+        await livecopies.bring(runtime, "mine@with", str(tmp_path / "out"))
+        assert tree_of(tmp_path / "out") == was
+        (tmp_path / "out/deep/file").write_text("changed")
+        await livecopies.bring(runtime, "mine@with", str(tmp_path / "again"))
+        assert tree_of(tmp_path / "again") == was, "a copy of its own"
+        for place, said in (
+            (str(tmp_path / "out"), "exists"),
+            (runtime.paths.state + "/new", "own"),
+            ("relative", "absolute"),
+            (str(tmp_path / "a/../b"), "absolute"),
+        ):
+            with pytest.raises(UserError, match=said):
+                await livecopies.bring(runtime, "mine@with", place)
+        with pytest.raises(UserError, match="holds no copy"):
+            await livecopies.bring(runtime, "mine@without", str(tmp_path / "other"))
+        left = {path.name for path in tmp_path.iterdir()}
+        assert left == {"root", "workspace", "home", "out", "again"}, "nothing half-made"
+
+    within(home, act)
