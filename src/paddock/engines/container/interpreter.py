@@ -32,8 +32,9 @@ _MODULE: Final = "paddock.engines.guest.standalone"
 _ENVOY: Final = "paddock.engines.guest.envoy"
 _HELD: Final = "paddock.engines.guest.held"
 _MODULES: Final = "modules"
+_LANDMARK: Final = "os"  # what Python knows its library by
 _LOOK: Final = f"""
-import sys; own = {{*sys.modules, "os"}}; sys.path.insert(0, sys.argv[1])
+import sys; own = {{*sys.modules}}; sys.path.insert(0, sys.argv[1])
 import {_MODULE}, {_ENVOY}, {_HELD}, encodings.ascii, encodings.latin_1, encodings.idna, encodings.utf_8
 import json, os
 found = [m for n, m in sys.modules.items() if getattr(m, "__file__", None) and m.__name__ == n]
@@ -86,7 +87,7 @@ class _Module:
     name: str
     file: str
     is_package: bool
-    is_own: bool  # Python loads it of itself, or knows its library by it
+    is_own: bool  # Python loads it of itself, before it runs anything
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,9 +139,15 @@ def _fill(target: str, inputs: _Inputs) -> None:
     held: dict[str, tuple[str, bool, bytes]] = {}
     for module in inputs.modules:
         root = next((root for root in roots if module.file.startswith(f"{root}/")), "")
-        if root:
-            place = roots[root] + module.file[len(root) :]
-            held[module.name] = place, module.is_package, _code(module, f"{target}/{place}")
+        if not root:
+            continue
+        place = roots[root] + module.file[len(root) :]
+        if module.is_own or module.name == _LANDMARK:
+            _place(module.file, f"{target}/{place}")
+        if not module.is_own:
+            # Of Python's own, what explains or checks it is left out: under gVisor each page of it costs a start.
+            code = _code(module.file, f"{target}/{place}", optimize=2 if root == inputs.stdlib else 0)
+            held[module.name] = place, module.is_package, code
     generations.write(f"{target}/{_MODULES}", marshal.dumps(held))
     # What Python looks for from its own directory upwards, and would find in the root around it.
     _make_way(f"{target}/lib/python{version}/lib-dynload/x")
@@ -155,15 +162,14 @@ def _fill(target: str, inputs: _Inputs) -> None:
                 _copy(path, f"{target}/libraries/{known}")
 
 
-def _code(module: _Module, target: str) -> bytes:
+def _code(source: str, target: str, *, optimize: int) -> bytes:
     """Of a module that needs no file; the others get theirs."""
-    if not module.file.endswith(".py"):
-        _copy(module.file, target)
+    if not source.endswith(".py"):
+        _copy(source, target)
         return b""
-    if module.is_own:
-        _place(module.file, target)
-    with open(module.file, "rb") as file:
-        return marshal.dumps(compile(file.read(), os.path.basename(module.file), "exec", dont_inherit=True))
+    with open(source, "rb") as file:
+        name = os.path.basename(source)
+        return marshal.dumps(compile(file.read(), name, "exec", dont_inherit=True, optimize=optimize))
 
 
 def _blind(loader: str) -> None:
