@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from paddock import limits
@@ -59,4 +60,23 @@ def test_a_file_that_is_written_anew_is_not_gone_for_that_moment(
     monkeypatch.setattr(policyfile, "REWRITTEN_S", 0.0)
     path.unlink()
     file.reload()
+    assert (file.is_leaving, file.good) == (False, None)
+
+
+def test_a_file_that_came_and_went_while_nobody_looked_is_not_gone_for_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    path = tmp_path / "user.toml"
+    path.write_text('deny = ["a.example"]')
+    file = PolicyFile(str(path), SourceKind.USER)
+    path.unlink()
+    file.reload(stirred=True)
+    for _ in range(5):
+        now += policyfile.REWRITTEN_S + 0.05
+        file.reload(stirred=True)
+        assert (file.is_leaving, file.good is not None) == (True, True)
+    now += policyfile.LEAVING_S
+    file.reload(stirred=True)
     assert (file.is_leaving, file.good) == (False, None)

@@ -80,10 +80,11 @@ class Policies:
         return False if self._watched.is_quiet() and not leaving else self._look()
 
     def _look(self) -> bool:
+        stirred = not self._watched.is_quiet()
         changed = self._watched.changed()
         looked = [file for file in (self.organisation, self.user) if file.path in changed or file.is_leaving]
         for file in looked:
-            file.reload()
+            file.reload(stirred=stirred)
         read = [file for file in looked if not file.is_leaving]
         if read:
             self._made.clear()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 REWRITTEN_S = 0.1  # how long a file that has gone may take to come back
+LEAVING_S = 1.0  # and how long one that comes and goes says what it said
 
 
 class PolicyFile:
@@ -26,16 +27,18 @@ class PolicyFile:
         self.good: Statement | None = None
         self.problem: UserError | None = None
         self._gone_at: float | None = None
+        self._gone_since = 0.0
         self.is_known = False  # read or found missing at least once, so that `good` is what it said last
         self.reload()
 
     def __repr__(self) -> str:
         return f"<PolicyFile {self.path} {self.info().state}>"
 
-    def reload(self) -> None:
+    def reload(self, *, stirred: bool = False) -> None:
+        """`stirred`: something happened near the file since it was last looked at."""
         try:
             text = self.text()
-            if not text and self._is_just_gone():
+            if not text and self._is_just_gone(stirred=stirred):
                 return
             self._gone_at = None
             self.good = files.parse_policy_toml(text, self.path, self._kind) if text is not None else None
@@ -50,13 +53,16 @@ class PolicyFile:
         """It is gone or empty, and may be written in a moment: to be looked at again soon."""
         return self._gone_at is not None
 
-    def _is_just_gone(self) -> bool:
+    def _is_just_gone(self, *, stirred: bool) -> bool:
         """Editors take a file away, or empty it, before they write it anew: for that moment it says what it said."""
         if self.good is None:
             return False
         now = time.monotonic()
-        self._gone_at = now if self._gone_at is None else self._gone_at
-        return now - self._gone_at < REWRITTEN_S
+        if self._gone_at is None:
+            self._gone_at = self._gone_since = now
+        elif stirred:  # it may have been there since, and gone once more: a busy daemon looks too seldom to see that
+            self._gone_since = now
+        return now - self._gone_since < REWRITTEN_S and now - self._gone_at < LEAVING_S
 
     def text(self) -> str | None:
         """None when there is no file."""
