@@ -394,3 +394,11 @@ def test_a_refusal_that_no_rule_for_a_host_lifts_is_told_by_its_reason() -> None
     told = building._failed(step, steps.Ran(code=100, why=why))
     assert told.hint == f"its policy refused {why} (--allow-cidr ADDRESS)"
     assert "exit code 100" in told.message
+
+
+def test_the_hint_for_a_template_of_ours_names_what_its_build_goes_by() -> None:
+    step = RunStep(line=2, argv=("apt-get", "update"), env=(), workdir="/", user="root")
+    told = building._failed(step, steps.Ran(code=100, why="an address of the house"), has_options=False)
+    assert told.hint.endswith("(`paddock policy allow --user ADDRESS`)")
+    told = building._failed(step, steps.Ran(code=100, refused=("a.example:80",)), has_options=False)
+    assert told.hint == "its policy refused a.example:80: allow it with `paddock policy allow --user a.example:80`"

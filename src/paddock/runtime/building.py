@@ -264,7 +264,7 @@ class _Build:
         except UserError as error:  # a user or a shell that the image has not
             raise wrong(step.line, f"RUN: {error.message}", error.hint) from error
         if ran.code:
-            raise _failed(step, ran)
+            raise _failed(step, ran, has_options=bool(self._order.directory))
         return self._made.frozen(upper)
 
 
@@ -273,13 +273,20 @@ def _unlocked(what: str) -> UserError:
     return UserError(f"{what} is not what the lock file has", hint=hint, code="locked")
 
 
-def _failed(step: RunStep, ran: steps.Ran) -> UserError:
+def _failed(step: RunStep, ran: steps.Ran, *, has_options: bool = True) -> UserError:
+    """A template of ours is built at its first use, and by no command that would take an option for its network."""
     shown = neutralise(" ".join(step.argv[-1:] if len(step.argv) == 3 else step.argv), _SHOWN_CHARS)
     why = f"; {ran.reason}" if ran.reason else ""
-    refused = "".join(f" --allow-host {pattern}" for pattern in ran.refused)
-    hint = f"its policy refused {', '.join(ran.refused)}: allow it with{refused}, or a --preset" if refused else ""
+    hint = ""
+    if ran.refused and has_options:
+        allowing = " ".join(f"--allow-host {pattern}" for pattern in ran.refused)
+        hint = f"its policy refused {', '.join(ran.refused)}: allow it with {allowing}, or a --preset"
+    elif ran.refused:
+        patterns = " ".join(ran.refused)
+        hint = f"its policy refused {', '.join(ran.refused)}: allow it with `paddock policy allow --user {patterns}`"
     if ran.why:  # an address of the house, say, to which a name leads that is allowed
-        hint = f"its policy refused {neutralise(ran.why, _WHY_CHARS)} (--allow-cidr ADDRESS)"
+        allowing = "--allow-cidr ADDRESS" if has_options else "`paddock policy allow --user ADDRESS`"
+        hint = f"its policy refused {neutralise(ran.why, _WHY_CHARS)} ({allowing})"
     return wrong(step.line, f"RUN {shown} ended with exit code {ran.code}{why}", hint)
 
 
