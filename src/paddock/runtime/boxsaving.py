@@ -19,6 +19,7 @@ from paddock.images.layers import LayerId, Layers
 from paddock.images.oci import own_architecture
 from paddock.model import EngineName
 from paddock.model.reference import Reference, is_path
+from paddock.readiness import to_its_end
 from paddock.runtime import checkpoints, forms, freezing, leasing, saving, steptargets
 from paddock.store import TemplateRow
 
@@ -42,7 +43,7 @@ async def save(runtime: Runtime, box: Box, reference: Reference, path: str = "",
             freezing.check(runtime, box)
             await checkpoints.rest(runtime, box, stop=stop)
             work = freezing.freeze(runtime, box, freezing.passing_name("save"), lease)
-            frozen = await checkpoints.to_its_end(freezing.passing(runtime, box, lease, work))
+            frozen = await to_its_end(freezing.passing(runtime, box, lease, work))
         freezing.follow(runtime, box, frozen)
         chain = await asyncio.to_thread(of_the_store, layers, lease, frozen.root, box.row.spec.template_id)
         row = TemplateRow(
