@@ -155,8 +155,7 @@ async def freeze(
 
 
 def _freeze_files(layers: Layers, lease: Lease, box: Box, row: CheckpointRow) -> None:
-    count = ids.of_caller(box.row.position).count
-    owners = count if count > 1 else 0
+    owners = ids.of_caller(box.row.position).owners
     with boxparts.undisturbed(box):
         if row.storage:
             with boxparts.staged(f"{lease.staging}/storage") as copy:

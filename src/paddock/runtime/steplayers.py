@@ -51,9 +51,8 @@ class StepLayers:
         apart.tidy(upper)
         with steptargets.opened(os.path.dirname(upper)) as fd:
             fs.sync_file_systems([fd])
-        count = ids.of_caller(0).count
         layer = new_frozen_id()
-        self._layers.freeze(self._lease, upper, layer, count if count > 1 else 0, apart.move)
+        self._layers.freeze(self._lease, upper, layer, ids.of_caller(0).owners, apart.move)
         return layer
 
     def digest(self, step: CopyStep) -> str:
