@@ -7,7 +7,6 @@ unpacked. Two lists of contents may be in one file; Docker's `manifest.json` cou
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import posixpath
 import stat
@@ -24,6 +23,7 @@ from paddock.images.documents import (
     Descriptor,
     Document,
     ImageConfig,
+    digest_of,
     document,
     parsed,
 )
@@ -191,7 +191,7 @@ class ImageFile:
         for item in listed:
             entry = Document(item, "manifest.json")
             config = self._document(entry.text("Config"))
-            digest = f"sha256:{hashlib.sha256(config).hexdigest()}"
+            digest = digest_of(config)
             yield self._image(entry.texts("RepoTags"), ImageConfig.read(config), entry.texts("Layers"), digest)
 
     # -- OCI layout ----------------------------------------------------------------------------------------------------
