@@ -155,7 +155,7 @@ def created(place: str) -> Iterator[int]:
 
 @contextlib.contextmanager
 def opened(path: str) -> Iterator[int]:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    fd = os.open(path, fs.LISTABLE)
     try:
         yield fd
     finally:
