@@ -128,7 +128,7 @@ def _make_like(model: list[str], target: list[str], _most: int) -> list[object]:
         os.mkdir(target[0], 0o700)
         made = os.open(target[0], fs.LISTABLE)
         opened.callback(os.close, made)
-        fs.copy_facts(source, made, os.fstat(source), without=marks.PREFIXES[0])
+        fs.copy_facts(source, made, os.fstat(source), without=marks.OURS)
     return []
 
 
