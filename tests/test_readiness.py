@@ -9,7 +9,7 @@ import socket
 
 import pytest
 
-from paddock.readiness import readable, within
+from paddock.readiness import readable, to_its_end, within
 
 
 def test_a_message_and_an_end_are_something_to_read() -> None:
@@ -79,5 +79,28 @@ def test_what_is_done_in_time_is_answered_and_what_is_not_is_ended() -> None:
         with pytest.raises(TimeoutError):
             await within(late, 0.01)
         assert late.cancelled()
+
+    asyncio.run(act())
+
+
+def test_what_must_not_be_left_half_done_is_finished_before_who_leaves_is_gone() -> None:
+    async def act() -> None:
+        done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        finished: list[str] = []
+
+        async def work() -> str:
+            finished.append(await done)
+            return finished[0]
+
+        waiting = asyncio.ensure_future(to_its_end(work()))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        done.set_result("result")
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert finished == ["result"]
+        assert await to_its_end(work()) == "result"
 
     asyncio.run(act())

@@ -1,4 +1,4 @@
-"""Waiting, in the event loop, until there is something to read: a message, an end, a process that is gone."""
+"""Waiting, in the event loop: for something to read, for so long, or for what must not be left half done."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Coroutine
 
 T = TypeVar("T")
 
@@ -17,6 +17,16 @@ async def within(awaited: Awaitable[T], seconds: float | None) -> T:
     """
     async with asyncio.timeout(seconds):
         return await awaited
+
+
+async def to_its_end(work: Coroutine[None, None, T]) -> T:
+    """Who asked for it may leave: it is finished all the same, and they are gone only then."""
+    task = asyncio.get_running_loop().create_task(work, name="to its end")
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
 
 
 async def readable(fd: int) -> None:

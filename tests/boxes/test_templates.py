@@ -124,14 +124,6 @@ def test_a_box_is_saved_to_a_file_and_no_template_is_made(
     _ok(installation, "save", "--stop", box, "busy")
 
 
-def test_a_box_with_the_hosts_root_has_none_to_save(installation: Installation) -> None:
-    box = _ok(installation, "create", "--engine", "process", "shell").strip()
-    _ok(installation, "exec", box, "true")
-    refused = installation.cli("save", box, "mine")
-    assert refused.returncode == 2
-    assert b"is a process box: its root is the host's" in refused.stderr
-
-
 def test_a_box_of_a_directory_is_saved_with_it(installation: Installation, root: Path) -> None:
     box = _ok(installation, "create", "-t", str(root), "shell").strip()
     _ok(installation, "exec", box, "sh", "-c", "echo two > /etc/two")

@@ -11,6 +11,7 @@ from paddock.cli import builds, parser
 from paddock.client.buildevents import BuildEvent
 from paddock.errors import UserError
 from paddock.model.build import BuildInfo, BuildRequest, LockInfo
+from tests.support.fakesdk import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,20 +37,11 @@ class _Build:
         yield from self._events
 
 
-class _Paddock:
+class _Paddock(Opened):
     def __init__(self, build: _Build | None) -> None:
         self.build = build
         self.asked: list[BuildRequest] = []
         self.templates = self
-
-    def __call__(self) -> _Paddock:
-        return self
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
     def start_build(self, request: BuildRequest) -> _Build | None:
         self.asked.append(request)

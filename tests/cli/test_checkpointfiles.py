@@ -12,6 +12,7 @@ import pytest
 from paddock.cli import checkpointfiles, placing
 from paddock.errors import UserError
 from paddock.paths import Paths
+from tests.support.fakesdk import Opened
 from tests.support.infos import BOX
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class _Paddock:
+class _Paddock(Opened):
     """Stands for the SDK and for a box of it."""
 
     name, info = "box", BOX
@@ -27,15 +28,6 @@ class _Paddock:
     def __init__(self, home: Path) -> None:
         self.paths = Paths({"PADDOCK_HOME": os.fspath(home)})
         self.asked: list[object] = []
-
-    def __call__(self) -> Self:
-        return self
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
     def named(self, name: str) -> Self:
         self.asked.append(name)

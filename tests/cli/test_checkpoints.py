@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from paddock.cli import checkpoints
+from tests.support.fakesdk import Opened
 
 if TYPE_CHECKING:
     import pytest
 
 
-class _Paddock:
+class _Paddock(Opened):
     def __init__(self, answer: object) -> None:
         self.answer = answer
-
-    def __call__(self) -> _Paddock:
-        return self
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
     def call(self, _verb: str, **_args: object) -> object:
         return self.answer

@@ -15,6 +15,7 @@ from paddock.cli import templates
 from paddock.errors import UserError
 from paddock.paths import Paths
 from paddock.reports import TemplateInfo
+from tests.support.fakesdk import Opened
 from tests.support.infos import BOX
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ INFO = TemplateInfo(
 )
 
 
-class _Paddock:
+class _Paddock(Opened):
     """Stands for the SDK and for its templates."""
 
     def __init__(self, home: Path) -> None:
@@ -43,15 +44,6 @@ class _Paddock:
     @property
     def templates(self) -> Self:
         return self
-
-    def __call__(self) -> Self:
-        return self
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
     def ls(self) -> list[TemplateInfo]:
         return self.found

@@ -234,9 +234,9 @@ def test_a_file_is_refused_whole_with(ground: Ground, case: str) -> None:
 
 
 def test_a_bomb_in_a_compressed_file_ends_at_the_limit(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    from paddock.images import oci
+    from paddock.images import streams
 
-    monkeypatch.setattr(oci, "IMAGE_BYTES", 1 << 20)
+    monkeypatch.setattr(streams, "IMAGE_BYTES", 1 << 20)
     with pytest.raises(UserError, match="too much space"):
         ground.load(gzip.compress(bytes(64 << 20)))
 

@@ -66,23 +66,28 @@ def test_what_a_fork_freezes_is_no_checkpoint_when_it_is_killed(home: Path) -> N
     assert every_step(home, fork, check) > 20
 
 
+async def left_at_work(runtime: Runtime, word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fork whose caller goes while the first uppers are made anew."""
+    at_work, may_go_on = threading.Event(), threading.Event()
+    renew = boxparts.renew
+
+    def slow(*args: object) -> None:
+        at_work.set()
+        assert may_go_on.wait(60)
+        renew(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(boxparts, "renew", slow)
+    forked = asyncio.create_task(forking.fork(runtime, word))
+    assert await asyncio.to_thread(at_work.wait, 60)
+    forked.cancel()
+    asyncio.get_running_loop().call_later(0.01, may_go_on.set)
+    with pytest.raises(asyncio.CancelledError):
+        await forked
+
+
 def test_who_leaves_while_it_freezes_leaves_no_checkpoint(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(runtime: Runtime) -> None:
-        at_work, may_go_on = threading.Event(), threading.Event()
-        renew = boxparts.renew
-
-        def slow(*args: object) -> None:
-            at_work.set()
-            assert may_go_on.wait(60)
-            renew(*args)  # type: ignore[arg-type]
-
-        monkeypatch.setattr(boxparts, "renew", slow)
-        forked = asyncio.create_task(forking.fork(runtime, "mine"))
-        assert await asyncio.to_thread(at_work.wait, 60)
-        forked.cancel()
-        asyncio.get_running_loop().call_later(0.01, may_go_on.set)
-        with pytest.raises(asyncio.CancelledError):
-            await forked
+        await left_at_work(runtime, "mine", monkeypatch)
         assert len(runtime.find("mine").row.spec.home_layers) == 1, "it was frozen"
         assert await runtime.register.checkpoints() == []
         await runtime.remove("mine", force=False)
@@ -140,21 +145,7 @@ def test_a_fork_that_nobody_waits_for_any_more_is_gone(home: Path, monkeypatch: 
     async def act(runtime: Runtime) -> None:
         box = runtime.find("mine")
         await freezing.create(runtime, box, "first")
-        at_work, may_go_on = threading.Event(), threading.Event()
-        renew = boxparts.renew
-
-        def slow(*args: object) -> None:
-            at_work.set()
-            assert may_go_on.wait(60)
-            renew(*args)  # type: ignore[arg-type]
-
-        monkeypatch.setattr(boxparts, "renew", slow)
-        forked = asyncio.create_task(forking.fork(runtime, "mine@first"))
-        assert await asyncio.to_thread(at_work.wait, 60)
-        forked.cancel()
-        asyncio.get_running_loop().call_later(0.01, may_go_on.set)
-        with pytest.raises(asyncio.CancelledError):
-            await forked
+        await left_at_work(runtime, "mine@first", monkeypatch)
         assert [*runtime.boxes] == [box.row.id] == os.listdir(runtime.paths.boxes)
 
     within(home, act)

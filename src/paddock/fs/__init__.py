@@ -9,9 +9,10 @@ from paddock.fs.sockets import bind_unix, connect_unix, receive_fds
 from paddock.fs.swap import exchange, rename_new
 from paddock.fs.sync import sync_all, sync_directory, sync_file_systems
 from paddock.fs.usage import tree_bytes
-from paddock.fs.walk import file_system, is_missing, is_scarcity, mount_id
+from paddock.fs.walk import LISTABLE, file_system, is_missing, is_scarcity, mount_id
 
 __all__ = [
+    "LISTABLE",
     "Entries",
     "FileLock",
     "bind_unix",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 PLACE = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# The directory of a name itself, to list it or to go on from it: never the one that a link leads to.
 LISTABLE = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Protocol, assert_never
 
 from paddock.errors import UserError
 from paddock.images.dockerlines import wrong
-from paddock.images.documents import ImageConfig, env_pairs, is_whole
+from paddock.images.documents import ImageConfig, digest_of, env_pairs, is_whole
 from paddock.images.instructions import Arg, Copy, Env, From, Label, Listing, Run, Setting, Start, expanded
 from paddock.images.layers import LayerId
 from paddock.images.oci import own_architecture
@@ -46,7 +46,7 @@ class Built:
     @property
     def digest(self) -> str:
         """Its key says nothing of what was configured after the last step."""
-        return f"sha256:{hashlib.sha256(self.key.encode() + self.config.to_json()).hexdigest()}"
+        return digest_of(self.key.encode() + self.config.to_json())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

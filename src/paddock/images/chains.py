@@ -10,15 +10,13 @@ import contextlib
 import errno
 import os
 import stat
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from paddock import fs
 from paddock.images import marks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def open_entry(trees: Sequence[str], path: str, flags: int) -> int:
@@ -41,7 +39,7 @@ def open_entry(trees: Sequence[str], path: str, flags: int) -> int:
 
 def _parent(tree: str, way: list[str], opened: contextlib.ExitStack) -> tuple[int | None, bool]:
     """The directory in one tree, if it has it, and whether what is below this tree is hidden."""
-    at = os.open(tree, _DIRECTORY)
+    at = os.open(tree, fs.LISTABLE)
     opened.callback(os.close, at)
     hides = False
     for name in way:
@@ -53,7 +51,7 @@ def _parent(tree: str, way: list[str], opened: contextlib.ExitStack) -> tuple[in
             return None, True
         if not stat.S_ISDIR(status.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
-        at = os.open(name, _DIRECTORY, dir_fd=at)
+        at = os.open(name, fs.LISTABLE, dir_fd=at)
         opened.callback(os.close, at)
         hides = hides or marks.is_opaque(at)
     return at, hides

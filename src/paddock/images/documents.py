@@ -6,6 +6,7 @@ files. A key that we read must be of its type; null means that it is not there, 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from dataclasses import dataclass, field
@@ -253,6 +254,11 @@ class ImageConfig:
 def env_pairs(words: tuple[str, ...]) -> dict[str, str]:
     """Of variables as images have them; what is none of the form K=V is left out."""
     return dict(word.split("=", 1) for word in words if "=" in word)
+
+
+def digest_of(data: bytes) -> str:
+    """As images name their blobs: DIGEST."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
 def dumped(value: object) -> bytes:

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING
 from paddock import fs
 from paddock.errors import UserError
 from paddock.images import marks, pack, tree
-from paddock.images.documents import CONFIG_TYPES, LAYER_TYPES, MANIFEST_TYPES, Descriptor, ImageConfig, dumped
+from paddock.images.documents import (
+    CONFIG_TYPES,
+    LAYER_TYPES,
+    MANIFEST_TYPES,
+    Descriptor,
+    ImageConfig,
+    digest_of,
+    dumped,
+)
 from paddock.images.layers import LayerId
 from paddock.images.ownership import Ownership
 from paddock.limits import ARCHIVE_BYTES, ARCHIVE_ENTRIES, IMAGE_BYTES
@@ -180,7 +188,7 @@ class _Counting:
 
 
 def _described(media_type: str, data: bytes) -> Descriptor:
-    return Descriptor(media_type=media_type, digest=f"sha256:{hashlib.sha256(data).hexdigest()}", size=len(data))
+    return Descriptor(media_type=media_type, digest=digest_of(data), size=len(data))
 
 
 def _name(digest: str) -> str:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 LayerId = NewType("LayerId", str)
 _ID: Final = re.compile(r"(?:sha256|squashed|mapped):[0-9a-f]{64}|frozen:[0-9a-f]{32}")
 _KINDS: Final = ("sha256", "squashed", "mapped", "frozen")
+_FROZEN: Final = "frozen:"
 _RECORD_BYTES: Final = 1 << 16
 
 
@@ -175,7 +176,7 @@ class Layers:
         The caller chose the id by `new_frozen_id` and wrote it down: after a crash either `upper` is where it was and
         there is no such layer, or the layer is there, whole.
         """
-        if not layer.startswith("frozen:"):
+        if not is_frozen(layer):
             raise UserError(f"{layer} is no name for a frozen layer", code="layer")
         record = Record(id=layer, created_at=_now(), ids=ids)
         staged = f"{lease.staging}/{os.urandom(8).hex()}"
@@ -256,7 +257,12 @@ def layer_of(digest: str, ownership: Ownership) -> LayerId:
 
 
 def new_frozen_id() -> LayerId:
-    return LayerId(f"frozen:{os.urandom(16).hex()}")
+    return LayerId(f"{_FROZEN}{os.urandom(16).hex()}")
+
+
+def is_frozen(layer: str) -> bool:
+    """Whether it was the upper directory of a box, and no archive."""
+    return layer.startswith(_FROZEN)
 
 
 def _write_record(directory: str, record: Record) -> None:

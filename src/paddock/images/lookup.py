@@ -12,6 +12,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from paddock import fs
 from paddock.images import marks
 from paddock.images.tar import refused
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _LINKS_MAX: Final = 40  # as many as the kernel follows
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -48,7 +48,7 @@ def _in_layer(tree: str, names: list[str], bytes_max: int, opened: contextlib.Ex
         last = number == len(names) - 1
         if not (stat.S_ISREG if last else stat.S_ISDIR)(status.st_mode):
             raise refused(f"it is no {'file' if last else 'directory'} of its own", "/".join(names[: number + 1]))
-        fd = os.open(name, _FILE if last else _DIRECTORY, dir_fd=fd)
+        fd = os.open(name, _FILE if last else fs.LISTABLE, dir_fd=fd)
         opened.callback(os.close, fd)
         hides = hides or (not last and marks.is_opaque(fd))
     return _content(fd, bytes_max)
@@ -129,7 +129,7 @@ def _within(tree: str, names: list[str], opened: contextlib.ExitStack) -> tuple[
     hides = False
     for name in names[:-1]:
         try:
-            fd = os.open(name, _DIRECTORY, dir_fd=fd)
+            fd = os.open(name, fs.LISTABLE, dir_fd=fd)
         except FileNotFoundError:
             return None, hides
         except OSError as error:  # a link or a file, or a mark that there is nothing: lower ones are hidden

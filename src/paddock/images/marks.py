@@ -14,10 +14,11 @@ from typing import Final
 
 from paddock.errors import Unavailable
 
-PREFIXES: Final = ("user.overlay.", "trusted.overlay.")
-_OPAQUE: Final = "user.overlay.opaque"
+OURS: Final = "user.overlay."
+PREFIXES: Final = (OURS, "trusted.overlay.")
+_OPAQUE: Final = f"{OURS}opaque"
 # Content that is elsewhere, in a layer of another chain: our mounts never make such.
-_FOREIGN: Final = ("user.overlay.redirect", "user.overlay.metacopy")
+_FOREIGN: Final = (f"{OURS}redirect", f"{OURS}metacopy")
 _NO_MARK: Final = frozenset({errno.ENODATA, errno.EOPNOTSUPP})
 
 

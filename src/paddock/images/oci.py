@@ -7,7 +7,6 @@ unpacked. Two lists of contents may be in one file; Docker's `manifest.json` cou
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import posixpath
 import stat
@@ -24,15 +23,15 @@ from paddock.images.documents import (
     Descriptor,
     Document,
     ImageConfig,
+    digest_of,
     document,
     parsed,
 )
 from paddock.images.layers import layer_of
 from paddock.images.names import place_of
-from paddock.images.streams import MAGIC_BYTES, Hashed, Part, Pipe, is_packed, plain, spool
+from paddock.images.streams import MAGIC_BYTES, Hashed, Part, Pipe, is_packed, plain, room, spool
 from paddock.images.tar import Kind, Reader, refused
 from paddock.limits import (
-    DISK_FLOOR_BYTES,
     IMAGE_BYTES,
     IMAGE_DOCUMENT_BYTES,
     IMAGE_DOCUMENTS_MAX,
@@ -131,9 +130,7 @@ class ImageFile:
         with plain(source, self._spool_dir) as unpacked:
             if is_file and not is_packed(os.pread(self._fd, MAGIC_BYTES, 0)):
                 return
-            status = os.statvfs(self._spool_dir)
-            room = max(0, status.f_bavail * status.f_frsize - DISK_FLOOR_BYTES)
-            self._own = self._fd = spool(unpacked, self._spool_dir, min(room, IMAGE_BYTES))
+            self._own = self._fd = spool(unpacked, self._spool_dir, room(self._spool_dir))
 
     def _indexed(self) -> tuple[dict[str, _Where], dict[str, str]]:
         files: dict[str, _Where] = {}
@@ -191,7 +188,7 @@ class ImageFile:
         for item in listed:
             entry = Document(item, "manifest.json")
             config = self._document(entry.text("Config"))
-            digest = f"sha256:{hashlib.sha256(config).hexdigest()}"
+            digest = digest_of(config)
             yield self._image(entry.texts("RepoTags"), ImageConfig.read(config), entry.texts("Layers"), digest)
 
     # -- OCI layout ----------------------------------------------------------------------------------------------------

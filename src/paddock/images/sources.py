@@ -11,6 +11,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, Final, Protocol
 
+from paddock import fs
 from paddock.errors import UserError
 from paddock.images import lookup, marks
 from paddock.images.stacks import Stack
@@ -20,7 +21,6 @@ from paddock.text import neutralise
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -53,7 +53,7 @@ class Directory:
         return path
 
     def names(self, path: str) -> list[str]:
-        fd = self._beneath(path, _DIRECTORY)
+        fd = self._beneath(path, fs.LISTABLE)
         try:
             with os.scandir(fd) as entries:
                 found = [entry.name for entry in itertools.islice(entries, BUILD_COPY_ENTRIES + 1)]
@@ -64,7 +64,7 @@ class Directory:
         return found
 
     def status(self, path: str) -> os.stat_result | None:
-        fd = self._beneath(os.path.dirname(path), _DIRECTORY)
+        fd = self._beneath(os.path.dirname(path), fs.LISTABLE)
         try:
             return os.stat(os.path.basename(path) or ".", dir_fd=fd, follow_symlinks=False)
         except FileNotFoundError:
@@ -76,10 +76,10 @@ class Directory:
         return self._beneath(path, _FILE)
 
     def open_directory(self, path: str) -> int:
-        return self._beneath(path, _DIRECTORY)
+        return self._beneath(path, fs.LISTABLE)
 
     def link(self, path: str) -> str:
-        fd = self._beneath(os.path.dirname(path), _DIRECTORY)
+        fd = self._beneath(os.path.dirname(path), fs.LISTABLE)
         try:
             return os.readlink(os.path.basename(path), dir_fd=fd)
         finally:
@@ -90,7 +90,7 @@ class Directory:
         names = [name for name in path.split("/") if name]
         for number, name in enumerate(names):
             try:
-                step = os.open(name, flags if number == len(names) - 1 else _DIRECTORY, dir_fd=fd)
+                step = os.open(name, flags if number == len(names) - 1 else fs.LISTABLE, dir_fd=fd)
             finally:
                 os.close(fd)
             fd = step

@@ -15,13 +15,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from paddock import fs
 from paddock.images import marks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 _PIECE_BYTES: Final = 1 << 20
-_LISTABLE: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PATH_BYTES: Final = 4000  # below PATH_MAX
 _PATHS_BYTES: Final = 256 << 20  # of all that are held at once
 _PATH_HEAD_BYTES: Final = 200  # what one takes besides its text
@@ -161,7 +161,7 @@ def _hides(place: str) -> bool:
 
 def _names(place: str) -> list[str]:
     try:
-        fd = os.open(place, _LISTABLE)
+        fd = os.open(place, fs.LISTABLE)
     except OSError:  # no directory
         return []
     try:
@@ -179,7 +179,7 @@ def _status(path: str) -> os.stat_result | None:
 
 
 def _is_opaque(place: str) -> bool:
-    fd = os.open(place, _LISTABLE)
+    fd = os.open(place, fs.LISTABLE)
     try:
         return marks.is_opaque(fd)
     finally:

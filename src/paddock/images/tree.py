@@ -13,6 +13,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from paddock import fs
 from paddock.errors import UserError
 from paddock.images import marks
 from paddock.limits import ARCHIVE_DEPTH_MAX, ARCHIVE_ENTRIES
@@ -21,7 +22,6 @@ from paddock.text import neutralise
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _CHUNK_BYTES: Final = 1 << 20
 
@@ -37,7 +37,7 @@ class Entry:
 
     def open(self) -> int:
         """A descriptor of a file or directory, the caller's to close."""
-        return os.open(self.name, _DIRECTORY if stat.S_ISDIR(self.status.st_mode) else _FILE, dir_fd=self.at)
+        return os.open(self.name, fs.LISTABLE if stat.S_ISDIR(self.status.st_mode) else _FILE, dir_fd=self.at)
 
     def link(self) -> str:
         return os.readlink(self.name, dir_fd=self.at)
@@ -62,7 +62,7 @@ def entries(root: int) -> Iterator[Entry]:
             if stat.S_ISDIR(status.st_mode):
                 if len(levels) >= ARCHIVE_DEPTH_MAX:
                     raise UserError(f"directories are nested too deep at {neutralise(path)!r}", code="too-deep")
-                below = os.open(name, _DIRECTORY, dir_fd=at)
+                below = os.open(name, fs.LISTABLE, dir_fd=at)
                 levels.append((below, path, _names(below)))
     finally:
         for at, _, _ in levels:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _CHANNEL: Final = 3
 _TASK_BYTES: Final = 1 << 20
 _READY_S: Final = 10.0
-_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _BOOT: Final = "import sys; sys.path.insert(0, sys.argv[1]); from paddock.runtime.apart import main; main()"
 
 
@@ -124,12 +123,12 @@ def _copy(source: list[str], target: list[str], _most: int) -> list[object]:
 
 def _make_like(model: list[str], target: list[str], _most: int) -> list[object]:
     with contextlib.ExitStack() as opened:
-        source = os.open(model[0], _DIRECTORY)
+        source = os.open(model[0], fs.LISTABLE)
         opened.callback(os.close, source)
         os.mkdir(target[0], 0o700)
-        made = os.open(target[0], _DIRECTORY)
+        made = os.open(target[0], fs.LISTABLE)
         opened.callback(os.close, made)
-        fs.copy_facts(source, made, os.fstat(source), without=marks.PREFIXES[0])
+        fs.copy_facts(source, made, os.fstat(source), without=marks.OURS)
     return []
 
 

@@ -7,6 +7,7 @@ and its secrets are no part of it. Variables are those of the image it was made 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -19,10 +20,13 @@ from paddock.images.layers import LayerId, Layers
 from paddock.images.oci import own_architecture
 from paddock.model import EngineName
 from paddock.model.reference import Reference, is_path
+from paddock.readiness import to_its_end
 from paddock.runtime import checkpoints, forms, freezing, leasing, saving, steptargets
 from paddock.store import TemplateRow
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from paddock.images.leases import Lease
     from paddock.model import BoxSpec
     from paddock.runtime.box import Box
@@ -42,7 +46,7 @@ async def save(runtime: Runtime, box: Box, reference: Reference, path: str = "",
             freezing.check(runtime, box)
             await checkpoints.rest(runtime, box, stop=stop)
             work = freezing.freeze(runtime, box, freezing.passing_name("save"), lease)
-            frozen = await checkpoints.to_its_end(freezing.passing(runtime, box, lease, work))
+            frozen = await to_its_end(freezing.passing(runtime, box, lease, work))
         freezing.follow(runtime, box, frozen)
         chain = await asyncio.to_thread(of_the_store, layers, lease, frozen.root, box.row.spec.template_id)
         row = TemplateRow(
@@ -81,32 +85,25 @@ def of_the_store(layers: Layers, lease: Lease, chain: tuple[str, ...], pinned: t
 
 
 def _packed(layers: Layers, lease: Lease, directory: str, pinned: tuple[int, ...]) -> LayerId:
-    place = f"{lease.staging}/{os.urandom(8).hex()}.tar"
-    root = _opened(directory, pinned)
-    try:
-        fd = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
+    with forms.archive(lease) as place:
+        with _opened(directory, pinned) as root, steptargets.created(place) as fd:
             pack.pack(root, steptargets.Roomy(fd), ownership.of_caller())
-        finally:
-            os.close(fd)
-    finally:
-        os.close(root)
-    return forms.added(layers, lease, place)
+        return forms.added(layers, lease, place)
 
 
-def _opened(directory: str, pinned: tuple[int, ...]) -> int:
+@contextlib.contextmanager
+def _opened(directory: str, pinned: tuple[int, ...]) -> Iterator[int]:
     """As a box starts on it (engines/container/root.py): another in its place would be given away as the box's root."""
     top = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        root = fs.open_beneath(top, directory.lstrip("/"), os.O_RDONLY | os.O_DIRECTORY)
+        with fs.opened_beneath(top, directory.lstrip("/"), os.O_RDONLY | os.O_DIRECTORY) as root:
+            status = os.fstat(root)
+            if pinned and (status.st_dev, status.st_ino) != pinned:
+                message = f"the template {directory} was replaced since the box was made"
+                raise Unavailable(message, hint="put it back, or make the box anew", code="replaced")
+            yield root
     finally:
         os.close(top)
-    status = os.fstat(root)
-    if pinned and (status.st_dev, status.st_ino) != pinned:
-        os.close(root)
-        hint = "put it back, or make the box anew"
-        raise Unavailable(f"the template {directory} was replaced since the box was made", hint=hint, code="replaced")
-    return root
 
 
 async def config_of(runtime: Runtime, spec: BoxSpec, chain: tuple[str, ...]) -> ImageConfig:

@@ -160,20 +160,20 @@ class _Build:
     def proceed(self) -> None:
         """Raises when nobody waits for the build any more."""
         if self._is_over:
-            raise Unavailable("the build was interrupted", code="interrupted")
+            raise _interrupted()
 
     def wait(self, coroutine: Coroutine[None, None, T]) -> T:
         """Have something done by the daemon's loop."""
         with self._lock:
             if self._is_over:
                 coroutine.close()
-                raise Unavailable("the build was interrupted", code="interrupted")
+                raise _interrupted()
             future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
             self._waits_for = future  # type: ignore[assignment]
         try:
             return future.result()
         except concurrent.futures.CancelledError:
-            raise Unavailable("the build was interrupted", code="interrupted") from None
+            raise _interrupted() from None
         finally:
             self._waits_for = None
 
@@ -266,6 +266,10 @@ class _Build:
         if ran.code:
             raise _failed(step, ran, has_options=bool(self._order.directory))
         return self._made.frozen(upper)
+
+
+def _interrupted() -> Unavailable:
+    return Unavailable("the build was interrupted", code="interrupted")
 
 
 def _unlocked(what: str) -> UserError:

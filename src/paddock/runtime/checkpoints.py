@@ -24,15 +24,10 @@ from paddock.reports import CheckpointInfo
 from paddock.runtime import apart, boxparts, records, space
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from typing import TypeVar
-
     from paddock.images.leases import Lease
     from paddock.runtime.box import Box
     from paddock.runtime.core import Runtime
     from paddock.store import CheckpointRow
-
-    T = TypeVar("T")
 
 
 async def find(runtime: Runtime, word: str) -> tuple[Box, CheckpointRow]:
@@ -114,16 +109,6 @@ async def be_still(runtime: Runtime, box: Box, *, stop: bool) -> None:
             f"a command is running in {box.name!r}", hint="wait for it, or end it with --stop", code="running"
         )
     await runtime.lifetimes.end(box, grace_s=limits.STOP_GRACE_S if stop else 0.0)
-
-
-async def to_its_end(work: Coroutine[None, None, T]) -> T:
-    """Who asked may leave: it is finished all the same, before anybody else has the box."""
-    task = asyncio.get_running_loop().create_task(work, name="checkpoint")
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
 
 
 async def remove(runtime: Runtime, word: str) -> CheckpointInfo:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from paddock import fs, limits
 from paddock.errors import PaddockError
-from paddock.images.layers import LayerId, Layers
+from paddock.images.layers import LayerId, Layers, is_frozen
 from paddock.runtime import boxparts, leasing, space, unpacking
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from paddock.runtime.core import Runtime
 
 log = logging.getLogger(__name__)
-_FROZEN = "frozen:"
 _PARTS = ("root", "home")  # of a checkpoint
 
 Chain = tuple[str, ...]
@@ -58,7 +57,7 @@ def _wanted(spec: BoxSpec) -> list[Chain]:
 
 def _own(chain: Chain, base: str) -> Chain:
     """The end of it that was frozen since its template was made, whose layers stay those of others, too."""
-    below = [number for number, layer in enumerate(chain, 1) if layer == base or not layer.startswith(_FROZEN)]
+    below = [number for number, layer in enumerate(chain, 1) if layer == base or not is_frozen(layer)]
     return chain[max(below, default=0) :]
 
 

@@ -12,6 +12,7 @@ from paddock import fs, limits
 from paddock.errors import UserError
 from paddock.images.layers import LayerId, Layers
 from paddock.model import WorkspaceMode
+from paddock.readiness import to_its_end
 from paddock.runtime import apart, bases, boxparts, checkpoints, freezing, leasing, memory, workspaces
 from paddock.runtime.bases import GIT
 from paddock.workspace import gitdir
@@ -39,7 +40,7 @@ async def fork(runtime: Runtime, word: str, count: int = 1, *, stop: bool = Fals
     async with leasing.held(layers) as lease:
         async with box.lock:
             work = freezing.as_it_is(runtime, box, freezing.passing_name("fork"), lease, stop=stop)
-            row = await checkpoints.to_its_end(freezing.passing(runtime, box, lease, work))
+            row = await to_its_end(freezing.passing(runtime, box, lease, work))
         freezing.follow(runtime, box, row)
         return await _fork(runtime, box, row, lease, count)  # it may be gone by now; the lease has all that is needed
 
@@ -53,9 +54,9 @@ async def _fork(runtime: Runtime, box: Box, row: CheckpointRow, lease: Lease, co
             with boxparts.staged(f"{lease.staging}/fork{number}") as copy:
                 if row.storage:
                     stored = layers.tree(LayerId(row.storage))
-                    await checkpoints.to_its_end(asyncio.to_thread(boxparts.copy, stored, copy, boxparts.copied(spec)))
+                    await to_its_end(asyncio.to_thread(boxparts.copy, stored, copy, boxparts.copied(spec)))
                 fill = functools.partial(_fill, layers, copy, box.directory, spec)
-                await checkpoints.to_its_end(_add(runtime, box, spec, fill, made))
+                await to_its_end(_add(runtime, box, spec, fill, made))
         for one in made if row.memory else ():
             async with one.lock:
                 await memory.go_on(runtime, one, row)

@@ -18,6 +18,7 @@ from paddock.engines.container import ids
 from paddock.errors import PaddockError, UserError
 from paddock.images.layers import LayerId, Layers, new_frozen_id
 from paddock.model import WorkspaceMode, check_name
+from paddock.readiness import to_its_end
 from paddock.runtime import (
     apart,
     boxparts,
@@ -60,7 +61,7 @@ async def create(
         name = name or next(word for number in range(1, len(taken) + 2) if (word := f"c{number}") not in taken)
         async with leasing.held(Layers(runtime.paths.layers)) as lease:
             work = as_it_is(runtime, box, name, lease, stop=stop, with_workspace=with_workspace)
-            row = await checkpoints.to_its_end(work)
+            row = await to_its_end(work)
     follow(runtime, box, row)
     return checkpoints.info(box, row)
 
@@ -154,8 +155,7 @@ async def freeze(
 
 
 def _freeze_files(layers: Layers, lease: Lease, box: Box, row: CheckpointRow) -> None:
-    count = ids.of_caller(box.row.position).count
-    owners = count if count > 1 else 0
+    owners = ids.of_caller(box.row.position).owners
     with boxparts.undisturbed(box):
         if row.storage:
             with boxparts.staged(f"{lease.staging}/storage") as copy:

@@ -10,7 +10,7 @@ import contextlib
 import errno
 import os
 import stat
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from paddock import fs
 from paddock.images import chains, marks
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paddock.model import BoxSpec
-
-_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Home:
@@ -58,7 +56,7 @@ class Home:
 
     def open_directory(self, path: str) -> int:
         """To write in, made where it is missing, step by step: a link or a file in its place is an error."""
-        at = os.open(self.upper, _DIRECTORY)
+        at = os.open(self.upper, fs.LISTABLE)
         way = ""
         for name in filter(None, path.split("/")):
             way = f"{way}/{name}" if way else name
@@ -105,7 +103,7 @@ def _exchange(at: int, name: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.rmdir(fresh, dir_fd=at)
     os.mkdir(fresh, 0o700, dir_fd=at)
-    fd = os.open(fresh, _DIRECTORY, dir_fd=at)
+    fd = os.open(fresh, fs.LISTABLE, dir_fd=at)
     try:
         marks.make_opaque(fd)
     finally:

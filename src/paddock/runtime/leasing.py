@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
+from paddock.readiness import to_its_end
 from paddock.runtime import checkpoints
 
 if TYPE_CHECKING:
@@ -24,9 +25,9 @@ async def held(layers: Layers, row: CheckpointRow | None = None) -> AsyncIterato
     """As Layers.lease; with what a checkpoint is made of, or Unavailable if some of that is gone."""
     taken = contextlib.ExitStack()
     try:
-        lease = await checkpoints.to_its_end(asyncio.to_thread(taken.enter_context, layers.lease()))
+        lease = await to_its_end(asyncio.to_thread(taken.enter_context, layers.lease()))
         if row is not None:
-            await checkpoints.to_its_end(asyncio.to_thread(checkpoints.keep, layers, lease, row))
+            await to_its_end(asyncio.to_thread(checkpoints.keep, layers, lease, row))
         yield lease
     finally:
-        await checkpoints.to_its_end(asyncio.to_thread(taken.close))
+        await to_its_end(asyncio.to_thread(taken.close))

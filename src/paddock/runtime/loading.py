@@ -11,6 +11,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, Final
 
+from paddock import fs
 from paddock.errors import UserError
 from paddock.images import layout
 from paddock.images.layers import Layers
@@ -56,7 +57,7 @@ def _unpack(path: str, layers: Layers, lease: Lease) -> tuple[Unpacked, ImageRun
 
 def pulled(directory: str, manifest: bytes, layers: Layers, lease: Lease) -> tuple[Unpacked, ImageRun]:
     """An image as skopeo's `dir:` has it. May take long."""
-    root = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    root = os.open(directory, fs.LISTABLE)
     try:
         fd = _spooled(layers.root, lambda sink: layout.write_pulled(root, manifest, sink))
     finally:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from paddock import limits, text
 from paddock.errors import PaddockError, Unavailable, UserError
 from paddock.images import sizes
-from paddock.images.layers import LayerId, Layers
+from paddock.images.layers import LayerId, Layers, is_frozen
 from paddock.model.reference import Reference, is_path
 from paddock.runtime import apart, boxparts
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from paddock.runtime.core import Runtime
 
 _FILE_BYTES = 1 << 16
-_OWN = "frozen:"  # a layer that a box made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +67,7 @@ async def check(runtime: Runtime, box: Box) -> None:
     await check_store(runtime)
     made = {layer for row in rows for layer in row.layers} | {*boxparts.standing_on(box.row.spec)}
     own = made - await _given(runtime, box.row.spec.template)
-    await asyncio.to_thread(_check_box, runtime, box.name, [LayerId(each) for each in own if each.startswith(_OWN)])
+    await asyncio.to_thread(_check_box, runtime, box.name, [LayerId(each) for each in own if is_frozen(each)])
 
 
 async def _given(runtime: Runtime, template: str) -> set[str]:

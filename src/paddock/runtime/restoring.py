@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from paddock import fs
 from paddock.engines.container.removal import remove_tree
 from paddock.images.layers import LayerId, Layers
+from paddock.readiness import to_its_end
 from paddock.runtime import apart, boxparts, checkpoints, flushing, leasing, memory
 from paddock.runtime.boxparts import INCOMING
 
@@ -30,7 +31,7 @@ async def restore(runtime: Runtime, word: str, *, stop: bool = False) -> Checkpo
     async with box.lock:
         row = await checkpoints.find_of(runtime, box, word.partition("@")[2])
         await checkpoints.be_still(runtime, box, stop=stop)
-        await checkpoints.to_its_end(_restore(runtime, box, row))
+        await to_its_end(_restore(runtime, box, row))
         await memory.go_on(runtime, box, row)
     return checkpoints.info(box, row)
 

@@ -9,14 +9,14 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paddock import codec, fs
+from paddock import codec
 from paddock.engines.container import ids
 from paddock.images import ownership, pack
 from paddock.images.context import Context
 from paddock.images.dockerlines import wrong
 from paddock.images.layers import Layers, new_frozen_id
 from paddock.images.sources import Directory
-from paddock.runtime import apart, forms, steptargets, unpacking
+from paddock.runtime import apart, flushing, forms, steptargets, unpacking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,11 +49,9 @@ class StepLayers:
     def frozen(self, upper: str) -> LayerId:
         """What is at `upper` by now, without what only our mounts left there."""
         apart.tidy(upper)
-        with steptargets.opened(os.path.dirname(upper)) as fd:
-            fs.sync_file_systems([fd])
-        count = ids.of_caller(0).count
+        flushing.sync(os.path.dirname(upper))
         layer = new_frozen_id()
-        self._layers.freeze(self._lease, upper, layer, count if count > 1 else 0, apart.move)
+        self._layers.freeze(self._lease, upper, layer, ids.of_caller(0).owners, apart.move)
         return layer
 
     def digest(self, step: CopyStep) -> str:

@@ -139,7 +139,7 @@ def _swapped(number: int, owner: int) -> int:
 
 def write_layer(tree: str, place: str, uid: int, gid: int) -> None:
     """The archive of a layer, as a new file."""
-    with created(place) as fd, opened(tree) as root:
+    with created(place) as fd, _opened(tree) as root:
         pack.pack(root, Sink(fd, lambda: None), _Seen(ids=IDS, uid=uid, gid=gid))
 
 
@@ -154,8 +154,8 @@ def created(place: str) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def opened(path: str) -> Iterator[int]:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+def _opened(path: str) -> Iterator[int]:
+    fd = os.open(path, fs.LISTABLE)
     try:
         yield fd
     finally:
@@ -167,7 +167,7 @@ def tidy(upper: str, places: Sequence[str] = ()) -> None:
 
     `places` are those of the user's directories, of which nothing but their names is there.
     """
-    with opened(upper) as root:
+    with _opened(upper) as root:
         for place in places:
             _remove_empty(root, place.strip("/"))
         for path in _STUBS:

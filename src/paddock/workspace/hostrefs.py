@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 ROOT = "refs/paddock"
 BASES = f"{ROOT}/@base"  # no box can have that name
 _TRIES = 5
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -93,7 +92,7 @@ def _made(common: int, path: str, found: Repository) -> Iterator[int]:
 
 def _descend(common: int, path: str, found: Repository) -> int:
     first, *rest = path.split("/")
-    at = os.open(first, _DIRECTORY, dir_fd=common)
+    at = os.open(first, fs.LISTABLE, dir_fd=common)
     mode = os.fstat(at).st_mode & 0o7777
     for name in rest:
         try:
@@ -102,7 +101,7 @@ def _descend(common: int, path: str, found: Repository) -> int:
                 is_new = True
             except FileExistsError:
                 is_new = False
-            below = os.open(name, _DIRECTORY, dir_fd=at)
+            below = os.open(name, fs.LISTABLE, dir_fd=at)
         finally:
             os.close(at)
         at = below

@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass, replace
 
 from paddock.errors import UserError
-from paddock.fs import FileLock, is_missing, make_private_dir, open_beneath, write_atomic
+from paddock.fs import LISTABLE, FileLock, is_missing, make_private_dir, open_beneath, write_atomic
 from paddock.limits import APPLY_TURN_S, REVIEW_TEXT_BYTES
 from paddock.workspace import changes, obeyed, recovery, state
 from paddock.workspace.aftermath import Aftermath
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from paddock.workspace.changes import Change, Changes
     from paddock.workspace.state import Epoch
-
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +80,7 @@ class Review:
         make_private_dir(self._state)
         self._base = _open_workspace(self._paths[0])
         try:
-            self._upper = os.open(self._paths[1], _DIRECTORY)
+            self._upper = os.open(self._paths[1], LISTABLE)
         except OSError:
             os.close(self._base)
             raise
@@ -240,7 +238,7 @@ class Review:
 
     def _execute(self, run: Run, directory: str) -> Outcome:
         """Carry out a run whose content lies in a directory of ours."""
-        source = os.open(directory, _DIRECTORY)
+        source = os.open(directory, LISTABLE)
         try:
             with Execution(run, self._base, source) as execution:
                 return execution.execute()
@@ -346,7 +344,7 @@ def _above(path: str) -> list[str]:
 def _aside(run: Run) -> Iterator[int]:
     """The directory for what is taken out of the upper."""
     make_private_dir(run.aside)
-    fd = os.open(run.aside, _DIRECTORY)
+    fd = os.open(run.aside, LISTABLE)
     try:
         yield fd
     finally:

@@ -70,6 +70,7 @@ def test_a_range_counts_if_it_is_ours_and_large_enough(tmp_path: Path, rows: str
 def test_without_a_range_there_is_the_one_id_that_one_has() -> None:
     nobody = ids.own(4_000_000, 4_000_001)
     assert (nobody.texts(), nobody.count, nobody.by_tool) == (("0 4000000 1", "0 4000001 1"), 1, False)
+    assert (nobody.owners, ids.block(0).owners) == (0, ids.IDS)
 
 
 def test_a_root_caller_has_a_block() -> None:

@@ -33,6 +33,11 @@ class Ids:
         """How many ids there are, from 0."""
         return min(sum(size for _, _, size in ranges) for ranges in (self.uids, self.gids))
 
+    @property
+    def owners(self) -> int:
+        """Of how many the files of a box with these ids are, as the record of a layer has it; 0 if all are one's."""
+        return self.count if self.count > 1 else 0
+
     def inner(self, owner: tuple[int, int] = (0, 0)) -> tuple[tuple[Range, ...], tuple[Range, ...]]:
         """Of the namespace that commands are in to the outer, in which the caller's own id stands for `owner`."""
         return _inside(self.uids, owner[0]), _inside(self.gids, owner[1])

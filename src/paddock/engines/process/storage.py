@@ -10,10 +10,9 @@ from paddock import fs
 from paddock.engines.process import branch
 from paddock.errors import Unavailable
 from paddock.model import WorkspaceMode
+from paddock.readiness import to_its_end
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from paddock.engines.base import Placement
 
 
@@ -23,7 +22,8 @@ async def prepare(placement: Placement) -> None:
         _make_directory(f"{placement.directory}/{name}")
     temporary = f"{placement.directory}/tmp"
     if not _make_directory(temporary):
-        await _to_its_end(fs.remove_tree, temporary)  # a box may have left a million files there
+        # A box may have left a million files there, and the next start must not find a thread at work on them.
+        await to_its_end(asyncio.to_thread(fs.remove_tree, temporary))
         _make_directory(temporary)
     os.chmod(temporary, 0o1777)  # beneath a 0700 directory
     if placement.spec.home_layers:
@@ -36,16 +36,6 @@ def stand_in(placement: Placement) -> None:
     """What a plan of a box that never ran stands on."""
     for name in ("home", "tmp"):
         _make_directory(f"{placement.directory}/{name}")
-
-
-async def _to_its_end(function: Callable[[str], None], path: str) -> None:
-    """In a thread. No cancel ends one, so it is waited for: the next start would find it still at work."""
-    work = asyncio.ensure_future(asyncio.to_thread(function, path))
-    try:
-        await asyncio.shield(work)
-    except asyncio.CancelledError:
-        await asyncio.wait([work])
-        raise
 
 
 def _prepare_layers(directory: str, workspace: os.stat_result) -> None:
