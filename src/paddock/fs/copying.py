@@ -49,7 +49,6 @@ def copy_tree(source: str, target: str) -> None:
 class _Copy:
     def __init__(self, source: str, target: str) -> None:
         self._source, self._target = source, target
-        self._entries = Entries(target)
         self._made: list[str] = []
         self._room_bytes = _PATHS_BYTES
 
@@ -66,6 +65,7 @@ class _Copy:
             os.close(root)
 
     def _all(self, root: int, copy: int) -> None:
+        entries = Entries(copy)
         waiting = ["."]
         while waiting:
             path = waiting.pop()
@@ -74,7 +74,7 @@ class _Copy:
             self._made.append(path)
             with opened_beneath(root, path, _LISTABLE) as at, opened_beneath(copy, path, _LISTABLE) as to:
                 for name in os.listdir(at):
-                    if self._is_made(at, to, name, path):
+                    if _is_made(entries, at, to, name, path):
                         waiting.append(self._held(f"{path}/{name}"))
         for path in reversed(self._made):  # last: a directory may be closed, and what is put into it sets its times
             with opened_beneath(root, path, _LISTABLE) as at, opened_beneath(copy, path, _LISTABLE) as to:
@@ -87,21 +87,16 @@ class _Copy:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
         return path
 
-    def _is_made(self, at: int, to: int, name: str, path: str) -> bool:
-        """Whether it is a directory, which is made and waits for what is in it."""
-        status = os.stat(name, dir_fd=at, follow_symlinks=False)
-        if stat.S_ISDIR(status.st_mode):
-            os.mkdir(name, 0o700, dir_fd=to)
-            return True
-        self._entries.copy(at, to, name, f"{path}/{name}", status)
-        return False
-
 
 class Entries:
-    """Copies what is no directory, one by one, into a tree; a file of several names stays one."""
+    """Copies what is no directory, one by one, into a tree; a file of several names stays one.
 
-    def __init__(self, target: str, *, without: str = _NONE) -> None:
-        self._target = target
+    The tree is known by a descriptor: it may lie where a box can put a link in its place, and what that leads to would
+    get one more name.
+    """
+
+    def __init__(self, root: int, *, without: str = _NONE) -> None:
+        self._root = root  # the caller's
         self._without = without  # as copy_facts has it
         self._links: dict[tuple[int, int], str] = {}  # files of more than one name, and the one that is there
 
@@ -125,7 +120,9 @@ class Entries:
     def _file(self, at: int, to: int, name: str, path: str, status: os.stat_result) -> None:
         known = self._links.get((status.st_dev, status.st_ino))
         if known is not None:
-            os.link(f"{self._target}/{known}", name, dst_dir_fd=to, follow_symlinks=False)
+            above, _, last = known.rpartition("/")
+            with opened_beneath(self._root, above or ".", _LISTABLE) as there:
+                os.link(last, name, src_dir_fd=there, dst_dir_fd=to, follow_symlinks=False)
             return
         with opened_beneath(at, name, os.O_RDONLY) as source:
             copy = os.open(name, _NEW, 0o600, dir_fd=to)
@@ -136,6 +133,16 @@ class Entries:
                 os.close(copy)
         if status.st_nlink > 1:
             self._links[status.st_dev, status.st_ino] = path
+
+
+def _is_made(entries: Entries, at: int, to: int, name: str, path: str) -> bool:
+    """Whether it is a directory, which is made and waits for what is in it."""
+    status = os.stat(name, dir_fd=at, follow_symlinks=False)
+    if stat.S_ISDIR(status.st_mode):
+        os.mkdir(name, 0o700, dir_fd=to)
+        return True
+    entries.copy(at, to, name, f"{path}/{name}", status)
+    return False
 
 
 def _content(source: int, copy: int, size: int) -> None:

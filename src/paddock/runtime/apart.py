@@ -18,6 +18,7 @@ from paddock.engines.container import ids
 from paddock.engines.process import kernel
 from paddock.engines.process.warm import package_root
 from paddock.errors import PaddockError, Unavailable, from_wire
+from paddock.fs import resolving
 from paddock.images import layers, marks, merging, stacks
 from paddock.runtime import steptargets
 
@@ -36,6 +37,14 @@ _BOOT: Final = "import sys; sys.path.insert(0, sys.argv[1]); from paddock.runtim
 def copy(source: str, target: str) -> None:
     """As fs.copy_tree. May take long."""
     _do("copy", [source], [target])
+
+
+def bring(source: str, place: str, trees: Sequence[str]) -> None:
+    """A copy at a new place of the user's, whole or not at all; `place` and `trees` as fs/resolving.py has them.
+
+    May take long, in which a box may do what it can to the directory around.
+    """
+    _do("bring", [source], [place, *trees])
 
 
 def make_like(model: str, target: str) -> None:
@@ -122,6 +131,20 @@ def _copy(source: list[str], target: list[str], _most: int) -> list[object]:
     return []
 
 
+def _bring(source: list[str], target: list[str], _most: int) -> list[object]:
+    place, *trees = target
+    parent, name = os.path.split(place)
+    staged = f".{name[:200]}.{os.urandom(4).hex()}"
+    around = resolving.open_resolved(parent, trees, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fs.copy_tree(source[0], f"/proc/self/fd/{around}/{staged}")
+        fs.rename_new(around, staged, around, name)  # it gets its name last
+    finally:
+        fs.remove_tree(f"/proc/self/fd/{around}/{staged}")
+        os.close(around)
+    return []
+
+
 def _make_like(model: list[str], target: list[str], _most: int) -> list[object]:
     with contextlib.ExitStack() as opened:
         source = os.open(model[0], _DIRECTORY)
@@ -176,6 +199,7 @@ def _tidy(upper: list[str], places: list[str], _most: int) -> list[object]:
 
 _TASKS: Final[dict[str, Callable[[list[str], list[str], int], list[object]]]] = {
     "copy": _copy,
+    "bring": _bring,
     "flatten": _flatten,
     "make": _make_like,
     "move": _move,
