@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from paddock.errors import UserError
+from paddock.errors import PaddockError, UserError
 from paddock.fs import copying
 from paddock.runtime import apart, forking, freezing, livecopies, restoring
 from tests.support.killing import stopped_box, view, within
@@ -61,6 +62,26 @@ def test_it_comes_out_on_request_and_no_restore_or_fork_uses_it(home: Path, tmp_
             await livecopies.bring(runtime, "mine@without", str(tmp_path / "other"))
         left = {path.name for path in tmp_path.iterdir()}
         assert left == {"root", "workspace", "home", "out", "again"}, "nothing half-made"
+
+    within(home, act)
+
+
+def test_a_workspace_behind_a_link_of_another_box_is_not_copied(home: Path, tmp_path: Path) -> None:
+    """A box that has the directory around it could have another one copied."""
+    victim = tmp_path / "victim/workspace"
+    victim.mkdir(parents=True)
+
+    async def act(runtime: Runtime) -> None:
+        box = runtime.find("mine")
+        was = view(runtime, box)
+        box.row = replace(box.row, spec=replace(box.row.spec, workspace=str(tmp_path / "around/workspace")))
+        (tmp_path / "around").symlink_to(tmp_path / "victim")
+        with pytest.raises(PaddockError, match="cannot copy"):
+            await freezing.create(runtime, box, "with", with_workspace=True)
+        assert (view(runtime, box), await runtime.register.checkpoints(box)) == (was, [])
+        (tmp_path / "around").unlink()
+        (tmp_path / "around/workspace").mkdir(parents=True)
+        await freezing.create(runtime, box, "with", with_workspace=True)
 
     within(home, act)
 

@@ -13,7 +13,7 @@ import os
 import stat
 
 from paddock.errors import Unavailable, UserError
-from paddock.fs.beneath import opened_beneath
+from paddock.fs.beneath import open_beneath, opened_beneath
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,10 +31,13 @@ _NONE: Final = "\0"  # the beginning of no name
 _NO_ATTRIBUTES: Final = frozenset({errno.EOPNOTSUPP, errno.ENODATA, errno.EPERM, errno.EACCES})
 
 
-def copy_tree(source: str, target: str) -> None:
-    """Make `target`, which must not exist, from the directory `source`. What an error leaves there is the caller's."""
+def copy_tree(source: str, target: str, *, strictly: bool = False) -> None:
+    """Make `target`, which must not exist, from the directory `source`. What an error leaves there is the caller's.
+
+    `strictly` no link is followed on the way to `source` either, which is absolute: behind one is another directory.
+    """
     try:
-        _Copy(source, target).run()
+        _Copy(source, target, strictly=strictly).run()
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             hint = "remove the directories that lie so deep in each other"
@@ -47,13 +50,14 @@ def copy_tree(source: str, target: str) -> None:
 
 
 class _Copy:
-    def __init__(self, source: str, target: str) -> None:
+    def __init__(self, source: str, target: str, *, strictly: bool) -> None:
         self._source, self._target = source, target
+        self._strictly = strictly
         self._made: list[str] = []
         self._room_bytes = _PATHS_BYTES
 
     def run(self) -> None:
-        root = os.open(self._source, _LISTABLE | os.O_NOFOLLOW | os.O_CLOEXEC)
+        root = self._opened()
         try:
             os.mkdir(self._target, 0o700)
             copy = os.open(self._target, _LISTABLE | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -63,6 +67,15 @@ class _Copy:
                 os.close(copy)
         finally:
             os.close(root)
+
+    def _opened(self) -> int:
+        if not self._strictly:
+            return os.open(self._source, _LISTABLE | os.O_NOFOLLOW | os.O_CLOEXEC)
+        top = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            return open_beneath(top, self._source.lstrip("/"), _LISTABLE)
+        finally:
+            os.close(top)
 
     def _all(self, root: int, copy: int) -> None:
         entries = Entries(copy)

@@ -39,6 +39,11 @@ def copy(source: str, target: str) -> None:
     _do("copy", [source], [target])
 
 
+def take_in(directory: str, target: str) -> None:
+    """A copy of a directory of the user's at its own place, and not behind a link of some box. May take long."""
+    _do("take in", [directory], [target])
+
+
 def bring(source: str, place: str, trees: Sequence[str]) -> None:
     """A copy at a new place of the user's, whole or not at all; `place` and `trees` as fs/resolving.py has them.
 
@@ -131,6 +136,11 @@ def _copy(source: list[str], target: list[str], _most: int) -> list[object]:
     return []
 
 
+def _take_in(source: list[str], target: list[str], _most: int) -> list[object]:
+    fs.copy_tree(source[0], target[0], strictly=True)
+    return []
+
+
 def _bring(source: list[str], target: list[str], _most: int) -> list[object]:
     place, *trees = target
     parent, name = os.path.split(place)
@@ -199,6 +209,7 @@ def _tidy(upper: list[str], places: list[str], _most: int) -> list[object]:
 
 _TASKS: Final[dict[str, Callable[[list[str], list[str], int], list[object]]]] = {
     "copy": _copy,
+    "take in": _take_in,
     "bring": _bring,
     "flatten": _flatten,
     "make": _make_like,

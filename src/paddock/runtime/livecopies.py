@@ -35,7 +35,7 @@ def check(box: Box) -> None:
 
 def take(workspace: str, storage: str) -> None:
     """May take long."""
-    apart.copy(workspace, f"{storage}/{_PART}")
+    apart.take_in(workspace, f"{storage}/{_PART}")
 
 
 async def bring(runtime: Runtime, word: str, place: str) -> CheckpointInfo:
