@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import threading
 from typing import TYPE_CHECKING
@@ -148,6 +149,18 @@ def test_no_command_starts_before_what_was_replaced_is_covered(paddock: Paddock,
         save(project / ".envrc", f"{number}\n")
         assert said(box, "(echo x >> .envrc) 2>/dev/null || echo closed") == "closed\n"
     assert (project / ".envrc").read_text() == "19\n"
+
+
+def test_no_box_renames_a_directory_around_its_workspace(paddock: Paddock, project: Path) -> None:
+    """It would take the workspace along, and what is put back by name would lie over something else."""
+    box = on(paddock, project, LIVE, masks=MASKS)
+    around = [str(place) for place in project.parents][:-1]
+    tried = (
+        "import os, sys\nfor way in sys.argv[1:]:\n  try: os.rename(way, way + '2'); print(way)\n  except OSError: pass"
+    )
+    assert said(box, f"cd /; python3 -c {shlex.quote(tried)} {' '.join(around)}") == ""
+    save(project / ".env", "secret\n")
+    assert said(box, "cat .env") == ""
 
 
 def test_mounts_and_processes_do_not_pile_up(installation: Installation, paddock: Paddock, project: Path) -> None:

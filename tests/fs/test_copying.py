@@ -67,6 +67,28 @@ def test_no_right_is_copied_that_a_program_would_have(tmp_path: Path) -> None:
     assert (tmp_path / "copy/program").stat().st_mode & 0o7777 == 0o755
 
 
+def test_a_link_in_the_place_of_the_copy_gives_no_file_of_the_host_another_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may lie where a box can rename it; a file of two names is linked to what was copied, and not by a path."""
+    (tmp_path / "source/.ssh/deep").mkdir(parents=True)
+    (tmp_path / "source/.ssh/keys").write_text("of the box")
+    os.link(tmp_path / "source/.ssh/keys", tmp_path / "source/.ssh/deep/keys")
+    (tmp_path / "victim/.ssh").mkdir(parents=True)
+    (tmp_path / "victim/.ssh/keys").write_text("of the host")
+    content = copying._content
+
+    def swap(*args: int) -> None:
+        content(*args)
+        os.rename(tmp_path / "copy", tmp_path / "moved")
+        (tmp_path / "copy").symlink_to("victim")
+
+    monkeypatch.setattr(copying, "_content", swap)
+    fs.copy_tree(str(tmp_path / "source"), str(tmp_path / "copy"))
+    assert (tmp_path / "moved/.ssh/deep/keys").read_text() == "of the box"
+    assert (tmp_path / "victim/.ssh/keys").stat().st_nlink == 1
+
+
 def test_what_cannot_be_copied_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "link").symlink_to(tmp_path)

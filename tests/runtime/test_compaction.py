@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -190,6 +190,29 @@ def test_a_box_that_runs_keeps_what_is_mounted(home: Path) -> None:
         assert {*chain} <= {*Layers(runtime.paths.layers).whole()}
         await compaction.shorten(runtime, chain)
         assert len(box.row.spec.home_layers) == 1, "the oracle: it was that it ran"
+
+    within(home, act)
+
+
+def test_two_merges_at_once_leave_no_checkpoint_on_layers_that_are_gone(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One knew a chain before the other put a longer piece of it into one layer, and removed the rest."""
+
+    async def act(runtime: Runtime) -> None:
+        views = await grown(runtime)
+        chain = runtime.find("mine").row.spec.home_layers
+        set_chain = runtime.register.set_chain
+
+        async def late(*args: Any) -> None:
+            monkeypatch.setattr(runtime.register, "set_chain", set_chain)
+            await compaction.shorten(runtime, chain)
+            await set_chain(*args)
+
+        monkeypatch.setattr(runtime.register, "set_chain", late)
+        await compaction.shorten(runtime, chain[:2])
+        assert runtime.register.set_chain == set_chain, "the oracle: there was something to set"
+        await _same(runtime, views)
 
     within(home, act)
 

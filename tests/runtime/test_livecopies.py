@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from paddock.errors import UserError
-from paddock.runtime import forking, freezing, livecopies, restoring
+from paddock.errors import PaddockError, UserError
+from paddock.fs import copying
+from paddock.runtime import apart, forking, freezing, livecopies, restoring
 from tests.support.killing import stopped_box, view, within
 from tests.support.trees import tree_of
 
@@ -60,5 +62,63 @@ def test_it_comes_out_on_request_and_no_restore_or_fork_uses_it(home: Path, tmp_
             await livecopies.bring(runtime, "mine@without", str(tmp_path / "other"))
         left = {path.name for path in tmp_path.iterdir()}
         assert left == {"root", "workspace", "home", "out", "again"}, "nothing half-made"
+
+    within(home, act)
+
+
+def test_a_workspace_behind_a_link_of_another_box_is_not_copied(home: Path, tmp_path: Path) -> None:
+    """A box that has the directory around it could have another one copied."""
+    victim = tmp_path / "victim/workspace"
+    victim.mkdir(parents=True)
+
+    async def act(runtime: Runtime) -> None:
+        box = runtime.find("mine")
+        was = view(runtime, box)
+        box.row = replace(box.row, spec=replace(box.row.spec, workspace=str(tmp_path / "around/workspace")))
+        (tmp_path / "around").symlink_to(tmp_path / "victim")
+        with pytest.raises(PaddockError, match="cannot copy"):
+            await freezing.create(runtime, box, "with", with_workspace=True)
+        assert (view(runtime, box), await runtime.register.checkpoints(box)) == (was, [])
+        (tmp_path / "around").unlink()
+        (tmp_path / "around/workspace").mkdir(parents=True)
+        await freezing.create(runtime, box, "with", with_workspace=True)
+
+    within(home, act)
+
+
+def test_no_link_that_a_box_made_leads_it_elsewhere(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither one on the way, nor one that is put there while it is copied."""
+    workspace, victim = tmp_path / "workspace", tmp_path / "victim"
+    (workspace / ".ssh/deep").mkdir(parents=True)
+    (workspace / ".ssh/keys").write_text("of the box")
+    os.link(workspace / ".ssh/keys", workspace / ".ssh/deep/keys")
+    (victim / ".ssh").mkdir(parents=True)
+    (victim / ".ssh/keys").write_text("of the host")
+    was = tree_of(victim)
+    content = copying._content
+
+    def swap(*args: int) -> None:
+        content(*args)
+        (staged,) = workspace.glob("sub/.out.*")
+        os.rename(workspace / "sub", workspace / "moved")
+        (workspace / "sub").mkdir()
+        (workspace / "sub" / staged.name).symlink_to(victim)
+
+    async def act(runtime: Runtime) -> None:
+        await freezing.create(runtime, runtime.find("mine"), "with", with_workspace=True)
+        (workspace / "sub").symlink_to(victim)
+        with pytest.raises(UserError, match="is a symbolic link"):
+            await livecopies.bring(runtime, "mine@with", str(workspace / "sub/out"))
+        (workspace / "sub").unlink()
+        (workspace / "sub").mkdir()
+        with monkeypatch.context() as patch:
+            patch.setattr(copying, "_content", swap)
+            patch.setattr(apart, "_do", lambda task, one, other: apart._TASKS[task](one, other, 0))  # in this process
+            await livecopies.bring(runtime, "mine@with", str(workspace / "sub/out"))
+        assert (workspace / "moved/out/.ssh/deep/keys").read_text() == "of the box"
+        assert tree_of(victim) == was
+        assert (victim / ".ssh/keys").stat().st_nlink == 1
 
     within(home, act)

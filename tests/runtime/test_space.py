@@ -6,9 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from paddock.errors import Unavailable
+from paddock.images.documents import ImageConfig
 from paddock.images.layers import Layers, new_frozen_id
-from paddock.runtime import forking, freezing, space
-from paddock.store import TemplateRow
+from paddock.images.oci import own_architecture
+from paddock.model import BoxRequest, EngineName
+from paddock.model.reference import Reference
+from paddock.runtime import forking, freezing, restoring, space
+from paddock.store import Store, TemplateRow
 from tests.support.killing import View, every_step, stopped_box, view, within, write
 
 if TYPE_CHECKING:
@@ -17,6 +22,9 @@ if TYPE_CHECKING:
 
     from paddock.runtime import Runtime
     from paddock.runtime.box import Box
+
+
+_CONFIG = ImageConfig(architecture=own_architecture(), diff_ids=()).to_json().decode()
 
 
 @pytest.fixture
@@ -67,6 +75,62 @@ def test_pruning_takes_what_nobody_uses_and_old_steps_of_builds(
         assert view(runtime, runtime.find("mine")) == was
 
     within(home, act)
+
+
+def _full(*_: object) -> None:
+    raise Unavailable("disk full", code="disk")
+
+
+def test_a_run_whose_row_could_not_be_written_keeps_its_root(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for that row, and a full disk is when layers are pruned."""
+
+    async def act(runtime: Runtime) -> None:
+        layer = _layer(runtime, tmp_path / "template")
+        runtime._store.add_template(TemplateRow(name="t", tag="v1", chain=(layer,), config=_CONFIG))
+        request = BoxRequest(
+            workspace=str(tmp_path / "workspace"), engine=EngineName.CONTAINER, template="t:v1", ephemeral=True
+        )
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "insert", _full)
+            box = await runtime.create(request)
+            await runtime.catalogue.remove(Reference.parse("t:v1"))
+        assert layer not in runtime._store.layers(), "the oracle: the store knows of nobody"
+        assert await space.prune(runtime) == []
+        await runtime.lifetimes.undo(box)
+        assert await space.prune(runtime) == [layer]
+
+    within(home, act)
+
+
+def test_what_recovery_could_not_write_down_keeps_its_layers(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    views: list[View] = []
+
+    async def prepared(runtime: Runtime) -> None:
+        box = runtime.find("mine")
+        await freezing.create(runtime, box, "first")
+        views.append(view(runtime, box))
+        write(box, "two")
+        await freezing.create(runtime, box, "second")
+        views.append(view(runtime, box))
+        runtime._store.remove(box.row.id)  # as after a database was lost
+
+    async def act(runtime: Runtime) -> None:
+        assert "could not be written down" in " ".join(runtime.repairs)
+        await space.prune(runtime)
+        assert view(runtime, runtime.find("mine")) == views[1]
+
+    async def again(runtime: Runtime) -> None:
+        for name, seen in zip(("first", "second"), views, strict=True):
+            await restoring.restore(runtime, f"mine@{name}")
+            assert view(runtime, runtime.find("mine")) == seen
+
+    within(home, prepared)
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "insert", _full)
+        within(home, act)
+    within(home, again)
 
 
 def test_pruning_that_is_killed_at_any_step_takes_nothing_that_is_used(home: Path, tmp_path: Path) -> None:

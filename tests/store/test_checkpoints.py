@@ -29,8 +29,9 @@ def test_layers_are_named_as_long_as_a_box_or_a_checkpoint_is_made_of_them(path:
     store.finish_checkpoint("c")
     assert store.checkpoints() == [dataclasses.replace(made, is_whole=True)]
     assert (made.last, made.layers) == ("frozen:h", ("/dir", "frozen:c", "frozen:h", "frozen:s"))
-    store.set_chain("gone", "home", ("frozen:m",))
-    store.set_chain("c", "home", ("frozen:h",))
+    store.set_chain("gone", "home", ("frozen:h",), ("frozen:m",))
+    store.set_chain("c", "home", ("frozen:was",), ("frozen:m",))
+    store.set_chain("c", "home", store.checkpoints()[0].home, ("frozen:h",))
     assert "frozen:m" not in store.layers()
     store.begin_restore(one.id, "c")
     store.begin_restore(one.id, "c")

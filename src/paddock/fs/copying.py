@@ -13,7 +13,7 @@ import os
 import stat
 
 from paddock.errors import Unavailable, UserError
-from paddock.fs.beneath import opened_beneath
+from paddock.fs.beneath import open_beneath, opened_beneath
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,10 +31,13 @@ _NONE: Final = "\0"  # the beginning of no name
 _NO_ATTRIBUTES: Final = frozenset({errno.EOPNOTSUPP, errno.ENODATA, errno.EPERM, errno.EACCES})
 
 
-def copy_tree(source: str, target: str) -> None:
-    """Make `target`, which must not exist, from the directory `source`. What an error leaves there is the caller's."""
+def copy_tree(source: str, target: str, *, strictly: bool = False) -> None:
+    """Make `target`, which must not exist, from the directory `source`. What an error leaves there is the caller's.
+
+    `strictly` no link is followed on the way to `source` either, which is absolute: behind one is another directory.
+    """
     try:
-        _Copy(source, target).run()
+        _Copy(source, target, strictly=strictly).run()
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             hint = "remove the directories that lie so deep in each other"
@@ -47,14 +50,14 @@ def copy_tree(source: str, target: str) -> None:
 
 
 class _Copy:
-    def __init__(self, source: str, target: str) -> None:
+    def __init__(self, source: str, target: str, *, strictly: bool) -> None:
         self._source, self._target = source, target
-        self._entries = Entries(target)
+        self._strictly = strictly
         self._made: list[str] = []
         self._room_bytes = _PATHS_BYTES
 
     def run(self) -> None:
-        root = os.open(self._source, _LISTABLE | os.O_NOFOLLOW | os.O_CLOEXEC)
+        root = self._opened()
         try:
             os.mkdir(self._target, 0o700)
             copy = os.open(self._target, _LISTABLE | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -65,7 +68,17 @@ class _Copy:
         finally:
             os.close(root)
 
+    def _opened(self) -> int:
+        if not self._strictly:
+            return os.open(self._source, _LISTABLE | os.O_NOFOLLOW | os.O_CLOEXEC)
+        top = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            return open_beneath(top, self._source.lstrip("/"), _LISTABLE)
+        finally:
+            os.close(top)
+
     def _all(self, root: int, copy: int) -> None:
+        entries = Entries(copy)
         waiting = ["."]
         while waiting:
             path = waiting.pop()
@@ -74,7 +87,7 @@ class _Copy:
             self._made.append(path)
             with opened_beneath(root, path, _LISTABLE) as at, opened_beneath(copy, path, _LISTABLE) as to:
                 for name in os.listdir(at):
-                    if self._is_made(at, to, name, path):
+                    if _is_made(entries, at, to, name, path):
                         waiting.append(self._held(f"{path}/{name}"))
         for path in reversed(self._made):  # last: a directory may be closed, and what is put into it sets its times
             with opened_beneath(root, path, _LISTABLE) as at, opened_beneath(copy, path, _LISTABLE) as to:
@@ -87,21 +100,16 @@ class _Copy:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
         return path
 
-    def _is_made(self, at: int, to: int, name: str, path: str) -> bool:
-        """Whether it is a directory, which is made and waits for what is in it."""
-        status = os.stat(name, dir_fd=at, follow_symlinks=False)
-        if stat.S_ISDIR(status.st_mode):
-            os.mkdir(name, 0o700, dir_fd=to)
-            return True
-        self._entries.copy(at, to, name, f"{path}/{name}", status)
-        return False
-
 
 class Entries:
-    """Copies what is no directory, one by one, into a tree; a file of several names stays one."""
+    """Copies what is no directory, one by one, into a tree; a file of several names stays one.
 
-    def __init__(self, target: str, *, without: str = _NONE) -> None:
-        self._target = target
+    The tree is known by a descriptor: it may lie where a box can put a link in its place, and what that leads to would
+    get one more name.
+    """
+
+    def __init__(self, root: int, *, without: str = _NONE) -> None:
+        self._root = root  # the caller's
         self._without = without  # as copy_facts has it
         self._links: dict[tuple[int, int], str] = {}  # files of more than one name, and the one that is there
 
@@ -125,7 +133,9 @@ class Entries:
     def _file(self, at: int, to: int, name: str, path: str, status: os.stat_result) -> None:
         known = self._links.get((status.st_dev, status.st_ino))
         if known is not None:
-            os.link(f"{self._target}/{known}", name, dst_dir_fd=to, follow_symlinks=False)
+            above, _, last = known.rpartition("/")
+            with opened_beneath(self._root, above or ".", _LISTABLE) as there:
+                os.link(last, name, src_dir_fd=there, dst_dir_fd=to, follow_symlinks=False)
             return
         with opened_beneath(at, name, os.O_RDONLY) as source:
             copy = os.open(name, _NEW, 0o600, dir_fd=to)
@@ -136,6 +146,16 @@ class Entries:
                 os.close(copy)
         if status.st_nlink > 1:
             self._links[status.st_dev, status.st_ino] = path
+
+
+def _is_made(entries: Entries, at: int, to: int, name: str, path: str) -> bool:
+    """Whether it is a directory, which is made and waits for what is in it."""
+    status = os.stat(name, dir_fd=at, follow_symlinks=False)
+    if stat.S_ISDIR(status.st_mode):
+        os.mkdir(name, 0o700, dir_fd=to)
+        return True
+    entries.copy(at, to, name, f"{path}/{name}", status)
+    return False
 
 
 def _content(source: int, copy: int, size: int) -> None:

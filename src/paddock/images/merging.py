@@ -54,7 +54,7 @@ class _Merge:
         os.mkdir(target, 0o700)
         self._copy = os.open(target, _LISTABLE | os.O_NOFOLLOW | os.O_CLOEXEC)
         opened.callback(os.close, self._copy)
-        self._entries = fs.Entries(target, without=marks.OURS)
+        self._entries = fs.Entries(self._copy, without=marks.OURS)
         self._is_whole = is_whole
         self._made: list[_Directory] = []
         self._room_bytes = _PATHS_BYTES

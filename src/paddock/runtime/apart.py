@@ -18,6 +18,7 @@ from paddock.engines.container import ids
 from paddock.engines.process import kernel
 from paddock.engines.process.warm import package_root
 from paddock.errors import PaddockError, Unavailable, from_wire
+from paddock.fs import resolving
 from paddock.images import layers, marks, merging, stacks
 from paddock.runtime import steptargets
 
@@ -35,6 +36,19 @@ _BOOT: Final = "import sys; sys.path.insert(0, sys.argv[1]); from paddock.runtim
 def copy(source: str, target: str) -> None:
     """As fs.copy_tree. May take long."""
     _do("copy", [source], [target])
+
+
+def take_in(directory: str, target: str) -> None:
+    """A copy of a directory of the user's at its own place, and not behind a link of some box. May take long."""
+    _do("take in", [directory], [target])
+
+
+def bring(source: str, place: str, trees: Sequence[str]) -> None:
+    """A copy at a new place of the user's, whole or not at all; `place` and `trees` as fs/resolving.py has them.
+
+    May take long, in which a box may do what it can to the directory around.
+    """
+    _do("bring", [source], [place, *trees])
 
 
 def make_like(model: str, target: str) -> None:
@@ -121,6 +135,25 @@ def _copy(source: list[str], target: list[str], _most: int) -> list[object]:
     return []
 
 
+def _take_in(source: list[str], target: list[str], _most: int) -> list[object]:
+    fs.copy_tree(source[0], target[0], strictly=True)
+    return []
+
+
+def _bring(source: list[str], target: list[str], _most: int) -> list[object]:
+    place, *trees = target
+    parent, name = os.path.split(place)
+    staged = f".{name[:200]}.{os.urandom(4).hex()}"
+    around = resolving.open_resolved(parent, trees, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fs.copy_tree(source[0], f"/proc/self/fd/{around}/{staged}")
+        fs.rename_new(around, staged, around, name)  # it gets its name last
+    finally:
+        fs.remove_tree(f"/proc/self/fd/{around}/{staged}")
+        os.close(around)
+    return []
+
+
 def _make_like(model: list[str], target: list[str], _most: int) -> list[object]:
     with contextlib.ExitStack() as opened:
         source = os.open(model[0], fs.LISTABLE)
@@ -175,6 +208,8 @@ def _tidy(upper: list[str], places: list[str], _most: int) -> list[object]:
 
 _TASKS: Final[dict[str, Callable[[list[str], list[str], int], list[object]]]] = {
     "copy": _copy,
+    "take in": _take_in,
+    "bring": _bring,
     "flatten": _flatten,
     "make": _make_like,
     "move": _move,

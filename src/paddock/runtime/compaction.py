@@ -81,7 +81,7 @@ async def _swap_checkpoints(runtime: Runtime, run: Chain, merged: LayerId) -> No
             continue
         for part, chain in zip(_PARTS, (row.root, row.home), strict=True):
             if run in _runs(chain, len(run)):
-                await runtime.register.set_chain(box, row.id, part, _swapped(chain, run, merged))
+                await runtime.register.set_chain(box, row.id, part, chain, _swapped(chain, run, merged))
 
 
 async def _swap_box(runtime: Runtime, box: Box, run: Chain, merged: LayerId) -> None:

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 from typing import TYPE_CHECKING, Final
 
 from paddock import fs
-from paddock.engines.container.removal import remove_tree
 from paddock.errors import Unavailable, UserError
+from paddock.fs import resolving
 from paddock.images.layers import LayerId, Layers
 from paddock.model import WorkspaceMode
-from paddock.runtime import apart, checkpoints, leasing
+from paddock.runtime import apart, checkpoints, leasing, tooling
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from paddock.reports import CheckpointInfo
     from paddock.runtime.box import Box
     from paddock.runtime.core import Runtime
@@ -34,7 +35,7 @@ def check(box: Box) -> None:
 
 def take(workspace: str, storage: str) -> None:
     """May take long."""
-    apart.copy(workspace, f"{storage}/{_PART}")
+    apart.take_in(workspace, f"{storage}/{_PART}")
 
 
 async def bring(runtime: Runtime, word: str, place: str) -> CheckpointInfo:
@@ -43,32 +44,28 @@ async def bring(runtime: Runtime, word: str, place: str) -> CheckpointInfo:
     if not checkpoints.has_workspace(box, row):
         hint = "`checkpoint create --with-workspace` keeps one"
         raise UserError(f"{word} holds no copy of a workspace", hint=hint, code="no-workspace")
-    _check_place(runtime, place)
+    trees = sorted({tree for one in runtime.boxes.values() for tree in tooling.writable(one.row.spec)})
+    real = _new_place(runtime, place, trees)
     layers = Layers(runtime.paths.layers)
     async with leasing.held(layers, row):
-        await asyncio.to_thread(_bring, f"{layers.tree(LayerId(row.storage))}/{_PART}", place)
+        await asyncio.to_thread(_bring, f"{layers.tree(LayerId(row.storage))}/{_PART}", real, trees)
     return checkpoints.info(box, row)
 
 
-def _check_place(runtime: Runtime, place: str) -> None:
+def _new_place(runtime: Runtime, place: str, trees: Sequence[str]) -> str:
+    """Where it is, without links; one that a box may have made leads nowhere."""
     if not os.path.isabs(place) or os.path.normpath(place) != place:
         raise UserError(f"{place[:80]!r} is no absolute path", code="usage")
-    real = os.path.realpath(place)
-    if any(fs.is_beneath(real, os.path.realpath(private)) for private in runtime.paths.private):
-        raise UserError(f"{place} is a place of paddock's own", hint="choose another directory", code="usage")
     if os.path.lexists(place):
         raise UserError(f"{place} exists", hint="name a directory that does not: nothing is replaced", code="exists")
+    real = resolving.resolve(place, trees)
+    if any(fs.is_beneath(real, os.path.realpath(private)) for private in runtime.paths.private):
+        raise UserError(f"{place} is a place of paddock's own", hint="choose another directory", code="usage")
+    return real
 
 
-def _bring(source: str, place: str) -> None:
-    """Whole or not at all: it gets its name last."""
-    parent, name = os.path.split(place)
-    staged = f"{parent}/.{name[:200]}.{secrets.token_hex(4)}"
+def _bring(source: str, place: str, trees: Sequence[str]) -> None:
     try:
-        apart.copy(source, staged)
-        with fs.opened_directory(parent) as fd:
-            fs.rename_new(fd, os.path.basename(staged), fd, name)
+        apart.bring(source, place, trees)
     except OSError as error:
         raise Unavailable(f"cannot make {place}: {error.strerror}", code="os") from error
-    finally:
-        remove_tree(staged)

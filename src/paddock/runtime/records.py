@@ -94,6 +94,11 @@ def _checkpoints(directory: str) -> list[CheckpointRow]:
     return [row for row in found if row.is_whole]
 
 
+def kept_layers(directory: str) -> set[str]:
+    """Of the checkpoints of the box's own list."""
+    return {layer for row in _checkpoints(directory) for layer in row.layers}
+
+
 def remake(directory: str, row: BoxRow) -> None:
     """Make the directory of a box that has never run and whose directory is gone."""
     os.mkdir(directory, 0o700)

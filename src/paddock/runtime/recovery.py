@@ -155,6 +155,8 @@ class _Recovery:
         except (OSError, Unavailable) as error:
             log.warning("recovery: %s", error)
             self._say(f"what was found could not be written down: {error}")
+            for box in self._runtime.boxes.values():  # in the store they may have no row, and would be pruned
+                self._runtime.register.reserved_layers |= records.kept_layers(box.directory)
 
     def _clear_journals(self) -> None:
         """Empty journals without a job: a daemon died before it had recorded the command."""

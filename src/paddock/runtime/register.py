@@ -36,6 +36,7 @@ class Register:
         self.boxes: dict[BoxId, Box] = {}
         self.reserved_names: set[str] = set()  # those of boxes whose rows are damaged
         self.reserved_positions: set[int] = set()
+        self.reserved_layers: set[str] = set()  # of checkpoints that could not be entered in the store again
         self._paths = paths
         self._store = store
         self._background = background
@@ -160,8 +161,13 @@ class Register:
         return [row for row in found if row.is_whole and (box is None or row.box == box.row.id)]
 
     def layers(self) -> set[str]:
-        """Of all boxes and checkpoints; waits for what is being written, so not in the event loop."""
-        return self._background.ask(self._store.layers)
+        """Of all boxes and checkpoints; waits for what is being written, so not in the event loop.
+
+        A box may have no row: that of a run is not waited for, and on a full disk neither it nor what recovery found
+        can be written.
+        """
+        own = {layer for box in [*self.boxes.values()] for layer in (*box.row.spec.layers, *box.row.spec.home_layers)}
+        return self._background.ask(self._store.layers) | own | self.reserved_layers
 
     async def begin_checkpoint(self, row: CheckpointRow) -> None:
         await self._background.write(self._store.add_checkpoint, row)
@@ -175,8 +181,10 @@ class Register:
         await self._background.write(self._store.remove_checkpoint, checkpoint)
         await self._note_checkpoints(box)
 
-    async def set_chain(self, box: Box, checkpoint: str, part: str, chain: tuple[str, ...]) -> None:
-        await self._background.write(self._store.set_chain, checkpoint, part, chain)
+    async def set_chain(
+        self, box: Box, checkpoint: str, part: str, was: tuple[str, ...], chain: tuple[str, ...]
+    ) -> None:
+        await self._background.write(self._store.set_chain, checkpoint, part, was, chain)
         await self._note_checkpoints(box)
 
     async def _note_checkpoints(self, box: Box) -> None:

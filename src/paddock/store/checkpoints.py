@@ -57,10 +57,12 @@ class Checkpoints(Database):
         with self._transaction():
             self._db.execute("DELETE FROM checkpoints WHERE id = ?", (checkpoint,))
 
-    def set_chain(self, checkpoint: str, part: str, chain: tuple[str, ...]) -> None:
-        """Of its root or home: other layers that are the same together. Nothing, if it went meanwhile."""
+    def set_chain(self, checkpoint: str, part: str, was: tuple[str, ...], chain: tuple[str, ...]) -> None:
+        """Of its root or home: other layers that are the same together. Nothing, if it went meanwhile, or is no longer
+        what it was: then some of these may be gone."""
         with self._transaction():
-            if not self._db.execute("SELECT 1 FROM checkpoints WHERE id = ?", (checkpoint,)).fetchone():
+            query = "SELECT layer FROM checkpoint_layers WHERE checkpoint = ? AND part = ? ORDER BY position"
+            if tuple(layer for (layer,) in self._db.execute(query, (checkpoint, part))) != was:
                 return
             self._db.execute("DELETE FROM checkpoint_layers WHERE checkpoint = ? AND part = ?", (checkpoint, part))
             self._db.executemany(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from paddock.engines.process import plan as plans
+from paddock.engines.process import user_mounts
 from paddock.errors import Unavailable, UserError
 from paddock.model import Mount, WorkspaceMode
 from tests.support.plans import binds, ground, made, over, spec
@@ -60,6 +62,23 @@ def test_masks_come_last_and_every_directory_on_the_way_is_pinned(host: Path) ->
         ("cover", "/sub/deep/key"),
     ]
     assert all(op.optional for op in plan.mounts if op.op in {"pin", "cover"} and op.target.startswith(f"{host}/work"))
+
+
+def test_directories_of_the_boxs_own_around_a_mount_are_pinned_before_it(host: Path) -> None:
+    shown = [Mount(source=f"{host}/work", target="/home/me/work"), Mount(source=f"{host}/extra", target="/mnt/extra")]
+    wanted = replace(spec(host), workspace="/home/me/work")
+    found = [(op.op, op.target) for op in user_mounts.mounts(wanted, shown, ground(host), ("/",))]
+    for *way, last in (("/home", "/home/me", "/home/me/work"), ("/mnt", "/mnt/extra")):
+        assert [op for op in found if op[1] in {*way, last}] == [
+            *((kind, step) for step in way for kind in ("dir", "pin")),
+            ("bind", last),
+        ]
+    found = [(op.op, op.target) for op in user_mounts.mounts(wanted, shown, ground(host), ("/mnt",))]
+    assert {op for op, _ in found} == {"bind"}, "what is the box's own itself is a mount"
+    inner = [*shown, Mount(source=f"{host}/extra", target="/home/me/work/sub/extra")]
+    found = [(op.op, op.target) for op in user_mounts.mounts(wanted, inner, ground(host), ("/",))]
+    assert ("dir", "/home/me/work/sub") not in found, "nothing is made in the user's own"
+    assert ("pin", "/home/me/work/sub") in found
 
 
 def test_what_is_mounted_on_itself_needs_no_tree(host: Path) -> None:

@@ -107,7 +107,7 @@ def make(
 ) -> Plan:
     """`is_saved` says that it starts from what was saved of its memory."""
     sockets = hostsockets.Bound(ours=f"{os.path.dirname(ground.storage)}/")
-    shown, users = ([], ()) if spec.bare else process_plan.of_user(spec, ground, sockets)
+    shown, users = ([], ()) if spec.bare else process_plan.of_user(spec, ground, sockets, ("/",))
     live = [mount for mount in shown if spec.mode is WorkspaceMode.LIVE or mount.target != spec.workspace]
     # On the host's own disk a program with rights of its own would be obeyed by the host.
     set_id = all(mount.read_only for mount in live)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from paddock import codec, limits
 from paddock.engines.process import hostsockets, kernel_limits, nft, protections, spelling, system_mounts, user_mounts
@@ -13,8 +13,13 @@ from paddock.engines.process.operations import HOME, MountOp, encoded
 from paddock.model import WorkspaceMode
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from paddock.engines.process.operations import Ground
     from paddock.model import BoxSpec, Mount
+
+_OWN: Final = (HOME, "/tmp", "/run/user", "/run/lock", "/dev/shm")  # of the box, to write
+_ALSO: Final = "/var/tmp"  # the same as /tmp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +68,7 @@ class Plan:
 
 def make(spec: BoxSpec, ground: Ground) -> Plan:
     sockets = hostsockets.Bound(ours=f"{os.path.dirname(ground.storage)}/")
-    shown, users = of_user(spec, ground, sockets)
+    shown, users = of_user(spec, ground, sockets, (*_OWN, _ALSO))
     return Plan(
         mounts=(
             *system_mounts.system(ground),
@@ -82,7 +87,7 @@ def make(spec: BoxSpec, ground: Ground) -> Plan:
         rlimits=kernel_limits.rlimits(spec.limits, memory_by_kernel=ground.memory_by_kernel),
         namespace_limits=kernel_limits.namespace_limits(ground.memory_bytes, sealed=ground.sealed),
         writable=(
-            *(HOME, "/tmp", "/run/user", "/run/lock", "/dev/shm"),
+            *_OWN,
             *(mount.target for mount in shown if not mount.read_only),
             *(mount.target for mount in ground.view if not mount.read_only and mount.source != mount.target),
         ),
@@ -93,13 +98,18 @@ def make(spec: BoxSpec, ground: Ground) -> Plan:
     )
 
 
-def of_user(spec: BoxSpec, ground: Ground, sockets: hostsockets.Bound) -> tuple[list[Mount], tuple[MountOp, ...]]:
-    """The user's directories that a box has, and every mount in and over them: the same whatever its root is."""
+def of_user(
+    spec: BoxSpec, ground: Ground, sockets: hostsockets.Bound, own: Sequence[str]
+) -> tuple[list[Mount], tuple[MountOp, ...]]:
+    """The user's directories that a box has, and every mount in and over them: the same whatever its root is.
+
+    `own` are directories around them in which the box may rename what it likes.
+    """
     shown = user_mounts.shown(spec, ground)
     private = spec.mode is not WorkspaceMode.LIVE
     live = [mount for mount in shown if not (private and mount.target == spec.workspace)]  # what the host has too
     users = (
-        *user_mounts.mounts(spec, shown, ground),
+        *user_mounts.mounts(spec, shown, ground, own),
         *protections.hidden(spec, live, ground),
         *protections.protected(live, sockets, {mount.target for mount in ground.view}),
         *user_mounts.masked(spec),

@@ -13,6 +13,8 @@ from paddock.errors import Unavailable, UserError
 from paddock.model import Mount, WorkspaceMode
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from paddock.engines.process.operations import Ground
     from paddock.model import BoxSpec
 
@@ -32,15 +34,15 @@ def _workspace(spec: BoxSpec, ground: Ground) -> str:
     return clone
 
 
-def mounts(spec: BoxSpec, shown: list[Mount], ground: Ground) -> list[MountOp]:
-    """The user's directories and what lies in or over them, outer ones first."""
+def mounts(spec: BoxSpec, shown: list[Mount], ground: Ground, own: Sequence[str]) -> list[MountOp]:
+    """The user's directories and what lies in or over them, outer ones first; `own` as plan.of_user has it."""
     ops = []
     for mount in shown:
         if mount.target == spec.workspace and spec.mode is WorkspaceMode.REVIEW:
             ops.append(_overlay(mount, ground))
         else:
             ops.append(_bound(mount, ground))
-    ops += _ways(shown)
+    ops += [*_ways(shown), *_ways_to(shown, own)]
     ops += [_viewed(mount, ground) for mount in ground.view if mount.target != spec.workspace]
     return sorted(ops, key=lambda op: op.target.count("/"))
 
@@ -55,6 +57,21 @@ def _ways(shown: list[Mount]) -> list[MountOp]:
                 steps.add(place)
                 place = os.path.dirname(place)
     return [MountOp(op="pin", target=step, optional=True) for step in sorted(steps - {one.target for one in shown})]
+
+
+def _ways_to(shown: list[Mount], own: Sequence[str]) -> list[MountOp]:
+    """The same of directories of the box's own around a mount: what lies over the host's files is put back by its name
+    when the host replaces one, and another could have that name by then.
+    """
+    steps = set()
+    for outer in own:
+        for inner in shown:
+            place = os.path.dirname(inner.target)
+            while place != "/" and place.startswith(f"{outer.rstrip('/')}/"):
+                steps.add(place)
+                place = os.path.dirname(place)
+    around = [step for step in sorted(steps) if not any(fs.is_beneath(step, one.target) for one in shown)]
+    return [MountOp(op=kind, target=step) for step in around for kind in ("dir", "pin")]
 
 
 def _viewed(mount: Mount, ground: Ground) -> MountOp:
