@@ -6,6 +6,8 @@ import os
 import shutil
 import socket
 import tarfile
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,8 +18,6 @@ from tests.support import roots
 from tests.support.installation import until
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.support.installation import Installation
 
 pytestmark = [
@@ -169,6 +169,25 @@ def test_an_images_user_reviews(installation: Installation, root: Path, tmp_path
     assert installation.cli("apply", "--all", name).returncode == 0
     assert (installation.workspace / "made").read_text() == "new\n"
     assert (installation.workspace / "made").stat().st_uid == os.getuid()
+
+
+@pytest.mark.privileged  # to make a home; for others the keeper stands for the image's user
+@pytest.mark.parametrize("mode", [(), ("--review",)], ids=["live", "review"])
+def test_a_workspace_may_lie_in_the_home_of_the_images_user(
+    installation: Installation, root: Path, tmp_path: Path, mode: tuple[str, ...]
+) -> None:
+    with tempfile.TemporaryDirectory(dir="/home", prefix="paddock-test-") as home:
+        workspace = Path(home, "deep/project")
+        workspace.mkdir(parents=True)
+        own = shutil.copytree(root, tmp_path / "own", symlinks=True)
+        (own / "etc/passwd").write_text(f"agent:x:1000:1000::{home}:/bin/sh\n")
+        image = image_of(tmp_path, own, User="agent")
+        look = "echo 1 > made; echo 2 > ../beside; stat -c %u . .. ../beside"
+        done = installation.cli("run", *mode, "-t", image, "--name", "inner", "--", "sh", "-c", look, cwd=workspace)
+        assert (done.returncode, done.stdout) == (0, b"1000\n1000\n1000\n"), done.stderr
+        assert (workspace / "made").exists() == (not mode)
+        assert os.listdir(workspace.parent) == ["project"], "the home is the box's own"
+        installation.cli("rm", "-f", "inner")
 
 
 def image_of(place: Path, *trees: Path, **run: object) -> str:

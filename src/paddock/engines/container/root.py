@@ -5,6 +5,7 @@ Runs in the keeper, with the capabilities of the box's outer user namespace.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -13,7 +14,7 @@ from paddock.engines.process import kernel, mounting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     Plan = dict[str, Any]  # one of plan.Plan, as JSON
@@ -98,12 +99,18 @@ def _above(
     root: int, operations: list[dict[str, Any]], sources: dict[int, list[int]], file_ids: list[int]
 ) -> list[int]:
     overlays = []
+    users: list[str] = []  # where what is made, as the place of a mount, must be the user's too
     for number, operation in enumerate(operations):
         try:
             if operation["op"] in {"overlay", "branch"}:
-                _over(root, operation, sources[number], file_ids)
+                if not _is_in(operation["target"], users):
+                    os.close(mounting.walk(root, operation["target"], directory=True))  # as root
+                with _making_as(file_ids):
+                    _over(root, operation, sources[number])
+                users += [operation["target"], *([f"/{ROOTFS}{operation['to']}"] if operation.get("to") else ())]
             else:
-                mounting.execute(root, operation, sources.get(number, []))
+                with _making_as(file_ids if _is_in(operation["target"], users) else []):
+                    mounting.execute(root, operation, sources.get(number, []))
         except OSError as error:
             msg = f"{operation['op']} {operation['target']}: {error.strerror}"
             raise OSError(error.errno, msg) from error
@@ -112,17 +119,28 @@ def _above(
     return overlays
 
 
-def _over(root: int, operation: dict[str, Any], sources: list[int], file_ids: list[int]) -> None:
+def _is_in(path: str, places: list[str]) -> bool:
+    return any(path.startswith(f"{place}/") for place in places)
+
+
+@contextlib.contextmanager
+def _making_as(file_ids: list[int]) -> Iterator[None]:
     """An overlay makes its files as who mounted it: that must be somebody to whom they can belong where they lie."""
-    os.close(mounting.walk(root, operation["target"], directory=True))  # as root
-    if file_ids:
-        kernel.set_file_ids(*file_ids)
+    if not file_ids:
+        yield
+        return
+    kernel.set_file_ids(*file_ids)
+    try:
+        yield
+    finally:
+        kernel.set_file_ids(0, 0)
+
+
+def _over(root: int, operation: dict[str, Any], sources: list[int]) -> None:
     if operation["op"] == "branch":
         _home(root, operation, sources)
     else:
         mounting.execute(root, operation, sources)
-    if file_ids:
-        kernel.set_file_ids(0, 0)
 
 
 def _home(root: int, operation: dict[str, Any], sources: list[int]) -> None:
