@@ -26,7 +26,7 @@ ENGINES = contract.FULL
 each_agent = pytest.mark.parametrize("agent", NAMED, ids=lambda agent: agent.name)
 FIRST, SECOND = "Count the lambs.", "And now the ewes."
 LAMBS, EWES = "There are 4217 lambs.", "There are 1729 ewes."
-WRONG_KEY_S = 20.0  # and not after minutes of trying again
+WRONG_KEY_S = 20.0  # from the first refusal, and not after minutes of trying again
 
 
 def lend(pasture: Pasture, agent: Named, *, key: str = "") -> None:
@@ -87,9 +87,10 @@ def _it_goes_on(pasture: Pasture, agent: Named, box: str) -> None:
 def test_an_agent_with_a_wrong_key_says_so_itself_within_seconds(pasture: Pasture, agent: Named) -> None:
     lend(pasture, agent, key=agent.key + "A" * 40)
     box = f"wrong-{agent.name}"
-    begun = time.monotonic()
     done = pasture.run_named(agent, FIRST, options=("--name", box))
-    assert time.monotonic() - begun < WRONG_KEY_S
+    ended = time.monotonic()
+    asked = [row["at"] for host in agent.hosts for row in pasture.services.requests(host) if row["status"] >= 400]
+    assert ended - min(asked) < WRONG_KEY_S
     assert done.returncode not in {0, 2, 125}, (done.stdout, done.stderr)
     said = (done.stdout + done.stderr).decode().casefold()
     (known,) = (failure for failure in agents.of(agent.name, "").failure if failure.reason == "auth")
