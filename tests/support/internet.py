@@ -65,7 +65,7 @@ def missing() -> list[str]:
 def accounts() -> str:
     """Servers want an account to run under, which the user of the tests may not have."""
     known = Path("/etc/passwd").read_text()
-    own = f"tester:x:{os.getuid()}:{os.getgid()}::/:/bin/sh\n"
+    own = f"paddock-tests:x:{os.getuid()}:{os.getgid()}::/:/bin/sh\n"
     return known if any(line.split(":")[2] == str(os.getuid()) for line in known.splitlines()) else known + own
 
 
