@@ -27,6 +27,7 @@ WITH_GVISOR: Final = (*FULL, "runsc")  # where the caller has ids: with one it i
 CORE: Final = (PROCESS, "crun", "runc", "runsc")
 CONTAINERS: Final = CORE[1:]
 _WHOSE_IDS: Final = ("tests/adversarial/", "tests/network/", "tests/boxes/test_checkpoint")
+_WORDS: Final = "tests/adversarial/test_spec.py"  # what may be asked for is decided before there are ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,7 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
     if wanted:
         import pytest  # not for `./bench`, which has installations too
 
-        is_alike = wanted == FULL and not name.startswith(_WHOSE_IDS)
+        is_alike = wanted == FULL and (name.startswith(_WORDS) or not name.startswith(_WHOSE_IDS))
         marked = [pytest.mark.container, *([pytest.mark.alike] if is_alike else [])]
         marks = dict.fromkeys(CONTAINERS, marked)
         params = [pytest.param(kind, marks=marks.get(kind, [])) for kind in kinds]
