@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from dataclasses import dataclass
@@ -56,24 +57,24 @@ def world(online: Online, internet: Internet, tmp_path: Path) -> Iterator[World]
     for name in ("mine", "second", *HOSTS):
         sshkeys.make(tmp_path, name)
     shutil.copy(tmp_path / "mine.pub", online.workspace / "mine.pub")
-    known, servers = "", []
-    for host, address in HOSTS.items():
-        config = tmp_path / f"{host}.conf"
-        config.write_text(
-            f"Port 2222\nListenAddress {address}\nHostKey {tmp_path}/{host}\nAuthorizedKeysFile {tmp_path}/mine.pub\n"
-            f"StrictModes no\nUsePAM no\nPasswordAuthentication no\nPidFile none\nPermitRootLogin yes\n"
-        )
-        known += f"[{host}]:2222 {(tmp_path / f'{host}.pub').read_text()}"
-        servers.append(internet.start([program, "-D", "-f", str(config)]))
-    (internet.root / "ssh/ssh_known_hosts").write_text(known)
-    user = internet.run(["id", "-un"]).stdout.decode().strip()
-    with sshkeys.agent(tmp_path, "mine", "second") as path:
+    known = ""
+    with contextlib.ExitStack() as servers:
+        for host, address in HOSTS.items():
+            config = tmp_path / f"{host}.conf"
+            config.write_text(
+                f"Port 2222\nListenAddress {address}\nHostKey {tmp_path}/{host}\n"
+                f"AuthorizedKeysFile {tmp_path}/mine.pub\n"
+                f"StrictModes no\nUsePAM no\nPasswordAuthentication no\nPidFile none\nPermitRootLogin yes\n"
+            )
+            known += f"[{host}]:2222 {(tmp_path / f'{host}.pub').read_text()}"
+            server = servers.enter_context(internet.start([program, "-D", "-f", str(config)]))
+            servers.callback(server.terminate)
+        (internet.root / "ssh/ssh_known_hosts").write_text(known)
+        user = internet.run(["id", "-un"]).stdout.decode().strip()
+        path = servers.enter_context(sshkeys.agent(tmp_path, "mine", "second"))
         made = World(online=online, agent=path, user=user)
         until(lambda: all(made.outside(made.login(host)).returncode == 0 for host in HOSTS), "both servers answer")
         yield made
-    for server in servers:
-        server.terminate()
-        server.wait()
 
 
 def test_a_box_logs_in_with_the_chosen_key_at_the_chosen_host_and_nowhere_else(world: World) -> None:
