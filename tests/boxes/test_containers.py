@@ -82,6 +82,26 @@ def _owned(info: tarfile.TarInfo) -> tarfile.TarInfo:
     return info
 
 
+def test_the_network_of_a_container_is_as_sealed_as_any(installation: Installation, root: Path) -> None:
+    """The oracle is the host's: from it the same connection succeeds."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port), timeout=5):
+            pass
+        script = (
+            "import socket\n"
+            f"for place in (('127.0.0.1', {port}), ('192.0.2.1', 80)):\n"
+            "    try:\n"
+            "        s = socket.create_connection(place, timeout=5); s.send(b'x'); print(s.recv(1))\n"
+            "    except OSError as error: print(type(error).__name__)\n"
+        )
+        done = installation.cli("run", "-t", str(root), "--", "python3", "-c", script)
+    answers = done.stdout.split()
+    assert len(answers) == 2, done.stderr
+    assert answers[0] == b"ConnectionRefusedError"
+    assert answers[1] in {b"ConnectionResetError", b"b''"}
+
+
 def test_what_belongs_to_one_engine_alone_is_refused_with_the_others(installation: Installation, root: Path) -> None:
     for words in (["--engine", "container"], ["--engine", "process", "-t", str(root)], ["--runtime", "crun"]):
         done = installation.cli("run", *words, "--", "true")
